@@ -1,0 +1,45 @@
+"""The parts a Transformer is made of, and the paper's set of them.
+
+Paper: 3
+A part is a constructor taking the sizes; another set (never in this folder) replaces one or several by
+parts of the same signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+from dragoman.model.attention import MultiHeadAttention
+from dragoman.model.config import ModelShape
+from dragoman.model.embedding import Embedding
+from dragoman.model.feed_forward import FeedForward
+from dragoman.model.position import SinusoidalPosition
+from dragoman.model.residual import PostNorm
+
+# Any, not nn.Module: a part's methods beyond forward (keys_values, rows, ...) are part of its signature.
+Build = Callable[[ModelShape], Any]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """One constructor for each place in Figure 1.
+
+    Attributes:
+        attention: multi-head attention, used in all three places (3.2.2).
+        feed_forward: the position-wise network (3.3).
+        residual: what joins a sub-layer to its input (3.1, 5.4).
+        embedding: (vocab_size, d_model) -> token embeddings (3.4).
+        position: d_model -> adds positions to embeddings (3.5).
+    """
+
+    attention: Build = MultiHeadAttention
+    feed_forward: Build = FeedForward
+    residual: Build = PostNorm
+    embedding: Callable[[int, int], Any] = Embedding
+    position: Callable[[int], Any] = SinusoidalPosition
+
+
+PAPER = Parts()

@@ -1,0 +1,155 @@
+"""The Transformer: embeddings, positions, two stacks, the output map.
+
+Paper: 3, Figure 1
+Silent: the decoder's first token (BOS, an ordinary row of the vocabulary; tensor2tensor shifts in a zero
+vector, which a model taking ids cannot express); whether the source ends in EOS (it does, as in
+tensor2tensor's text problems; the data does that, not the model).
+
+B batch, S source positions, T target positions, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor, nn
+
+from dragoman.model.config import ModelConfig
+from dragoman.model.embedding import output_map
+from dragoman.model.initialize import initialize
+from dragoman.model.layers import DecoderLayer, EncoderLayer
+from dragoman.model.mask import causal_mask, padding_mask, segment_mask, segment_positions
+from dragoman.model.parts import PAPER, Parts
+
+INITIAL_SEED = 1
+
+
+class Transformer(nn.Module):
+    """The model of Figure 1.
+
+    Args:
+        config: sizes and vocabularies.
+        parts: what it is made of; the paper's parts unless told otherwise.
+        seed: seed of the initial weights.
+    """
+
+    def __init__(self, config: ModelConfig, parts: Parts = PAPER, *, seed: int = INITIAL_SEED) -> None:
+        super().__init__()
+        self.config = config
+        self.target_embedding = parts.embedding(config.vocab_size, config.d_model)
+        self.source_embedding = (
+            self.target_embedding
+            if config.shared_embeddings
+            else parts.embedding(config.source_rows, config.d_model)
+        )
+        self.position = parts.position(config.d_model)
+        self.encoder = nn.ModuleList(EncoderLayer(config, parts) for _ in range(config.N))
+        self.decoder = nn.ModuleList(DecoderLayer(config, parts) for _ in range(config.N))
+        self.untied_output = None if config.tied_output else parts.embedding(config.vocab_size, config.d_model)
+        initialize(self, seed)
+
+    @property
+    def output_weight(self) -> Float[Tensor, "V d_model"]:
+        """The matrix of the output map: the target's embedding matrix, unless untied (3.4)."""
+        holder = self.target_embedding if self.untied_output is None else self.untied_output
+        weight: Tensor = holder.weight
+        return weight
+
+    def forward(
+        self,
+        source_ids: Int64[Tensor, "B S"],
+        target_ids: Int64[Tensor, "B T"],
+        *,
+        source_segments: Int64[Tensor, "B S"] | None = None,
+        target_segments: Int64[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T V"]:
+        """Logits of the next token at every target position.
+
+        Args:
+            source_ids: source tokens, padded with pad_id.
+            target_ids: target tokens already shifted right (BOS first), padded at the end.
+            source_segments, target_segments: for packed rows, the number of each token's sentence
+                (1, 2, ...; 0 = padding); both or neither.
+        """
+        hidden = self.hidden(
+            source_ids, target_ids, source_segments=source_segments, target_segments=target_segments
+        )
+        return output_map(hidden, self.output_weight)
+
+    def hidden(
+        self,
+        source_ids: Int64[Tensor, "B S"],
+        target_ids: Int64[Tensor, "B T"],
+        *,
+        source_segments: Int64[Tensor, "B S"] | None = None,
+        target_segments: Int64[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T d_model"]:
+        """What `forward` gives before the output map: for losses that never hold all the logits."""
+        memory = self.encode(source_ids, source_segments)
+        if source_segments is None or target_segments is None:
+            return self.decode_hidden(target_ids, memory, padding_mask(source_ids, self.config.pad_id))
+        source_mask = segment_mask(target_segments, source_segments)
+        return self.decode_hidden(target_ids, memory, source_mask, target_segments)
+
+    def encode(
+        self, source_ids: Int64[Tensor, "B S"], source_segments: Int64[Tensor, "B S"] | None = None
+    ) -> Float[Tensor, "B S d_model"]:
+        """The encoder's output, z in the paper (3)."""
+        if source_segments is None:
+            mask, positions = padding_mask(source_ids, self.config.pad_id), None
+        else:
+            mask = segment_mask(source_segments, source_segments)
+            positions = segment_positions(source_segments)
+        x = self._embed(self.source_embedding, source_ids, positions)
+        for layer in self.encoder:
+            x = layer(x, mask)
+        return x
+
+    def decode(
+        self,
+        target_ids: Int64[Tensor, "B T"],
+        memory: Float[Tensor, "B S d_model"],
+        source_mask: Bool[Tensor, "B 1 #T S"] | None = None,
+    ) -> Float[Tensor, "B T V"]:
+        """Logits from the encoder's output.
+
+        Args:
+            target_ids: as in `forward`.
+            memory: what `encode` gave.
+            source_mask: source positions that may be attended to, `padding_mask(source_ids, pad_id)`;
+                None: all of them.
+        """
+        return output_map(self.decode_hidden(target_ids, memory, source_mask), self.output_weight)
+
+    def decode_hidden(
+        self,
+        target_ids: Int64[Tensor, "B T"],
+        memory: Float[Tensor, "B S d_model"],
+        source_mask: Bool[Tensor, "B 1 #T S"] | None = None,
+        target_segments: Int64[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T d_model"]:
+        """The decoder's output before the output map.
+
+        Padding at the end of the target needs no mask: no token before it may attend to it.
+        """
+        mask = causal_mask(target_ids.shape[1], target_ids.device)
+        positions = None
+        if target_segments is not None:
+            mask = mask & segment_mask(target_segments, target_segments)
+            positions = segment_positions(target_segments)
+        x = self._embed(self.target_embedding, target_ids, positions)
+        for layer in self.decoder:
+            x = layer(x, memory, mask, source_mask)
+        return x
+
+    def _embed(self, embedding: nn.Module, ids: Tensor, positions: Tensor | None) -> Tensor:
+        """Dropout(embedding * sqrt(d_model) + position) (3.4, 3.5, 5.4)."""
+        self.position.rows(ids.shape[1])  # so that the table holds every position of a packed row
+        x = self.position(embedding(ids), positions)
+        return F.dropout(x, self.config.P_drop, self.training)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Number format of the weights."""
+        return self.output_weight.dtype

@@ -1,0 +1,4 @@
+"""Training: loss, schedule, optimizer, steps, validation, checkpoints, averaging.
+
+Paper: 5
+"""
