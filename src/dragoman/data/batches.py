@@ -1,7 +1,6 @@
-"""Batches of tensors from shards, endlessly, with a cursor of two integers from which the same sequence goes on.
+"""Batches of tensors from shards, endlessly, and a cursor of two integers to go on from.
 
 Paper: 5.1
-Silent: nothing beyond what the plan leaves open.
 
 B = pairs of the batch, S and T = longest source and target of the batch.
 """
@@ -41,7 +40,7 @@ PREFETCHED_BATCHES = 4
 
 @dataclass(frozen=True)
 class Cursor:
-    """A place between two batches: `batch` batches of `epoch` are done. Good for plans of one `digest` only."""
+    """A place between two batches: `batch` of `epoch` are done. Good for plans of one `digest` only."""
 
     epoch: int = 0
     batch: int = 0
@@ -51,8 +50,8 @@ class Cursor:
 class Batch:
     """Pairs as tensors, padded on the right with `Subwords.PAD_ID`.
 
-    `target_input_ids` is the target shifted right by one, BOS first (3.1); `target_output_ids` ends in EOS. The numbers of
-    tokens leave out padding and count one EOS a unit.
+    `target_input_ids` is the target shifted right by one, BOS first (3.1); `target_output_ids` ends in EOS.
+    The numbers of tokens leave out padding and count one EOS a unit.
     """
 
     source_ids: Int64[Tensor, "B S"]
@@ -161,8 +160,8 @@ class BatchLoader:
     Args:
         shards: the pairs the plan was made for.
         plan: which pairs make which batch.
-        segment: gives other ids for a unit each epoch (BPE-dropout); such batches may hold somewhat more tokens than the
-            budget, which counts stored ids.
+        segment: gives other ids for a unit each epoch (BPE-dropout); such batches may hold somewhat more
+            tokens than the budget, which counts stored ids.
         prefetch: batches made ahead in a thread; 0 for none. Changes nothing but time.
     """
 
@@ -175,7 +174,9 @@ class BatchLoader:
         prefetch: int = PREFETCHED_BATCHES,
     ) -> None:
         if len(shards) != len(plan.source_lengths):
-            raise DataError(f"the plan is for {len(plan.source_lengths)} pairs, the shards hold {len(shards)}")
+            raise DataError(
+                f"the plan is for {len(plan.source_lengths)} pairs, the shards hold {len(shards)}"
+            )
         if prefetch < 0:
             raise ConfigError(f"prefetch must be at least 0, not {prefetch}", where="prefetch")
         self.shards = shards
@@ -193,7 +194,7 @@ class BatchLoader:
         """
         if start.epoch < 0 or not 0 <= start.batch <= len(self.plan):
             raise ConfigError(
-                f"epoch {start.epoch}, batch {start.batch} is no place in a plan of {len(self.plan)} batches an epoch",
+                f"epoch {start.epoch}, batch {start.batch} is no place in epochs of {len(self.plan)} batches",
                 where="cursor",
                 cure="go on with the corpus, budgets and seed the run began with",
             )
@@ -221,12 +222,15 @@ def _no_longer_than(segment: Segmenter, max_length: int) -> Segmenter:
     return bounded
 
 
-def dev_batches(shards: PairShards, target_tokens: int, *, source_tokens: int | None = None) -> Iterator[Batch]:
+def dev_batches(
+    shards: PairShards, target_tokens: int, *, source_tokens: int | None = None
+) -> Iterator[Batch]:
     """Every pair once, shortest first, the same batches each time; none is left out, however long.
 
     Args:
         shards: the pairs.
-        target_tokens: most target tokens in a batch, padding not counted; a longer pair makes a batch of its own.
+        target_tokens: most target tokens in a batch, padding not counted; a longer pair makes a batch of its
+            own.
         source_tokens: the same for sources; `target_tokens` when None.
     """
     order = np.argsort(length_keys(shards.source_lengths, shards.target_lengths), kind="stable")

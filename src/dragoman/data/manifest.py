@@ -16,11 +16,9 @@ from dragoman.data.durable import sync_file
 from dragoman.errors import DataError
 
 MANIFEST_NAME = "manifest.json"
-FORMAT = "dragoman-prepared"
-FORMAT_VERSION = 1
-
 Split = Literal["train", "dev"]
 Side = Literal["source", "target"]
+IdType = Literal["uint16", "int32"]
 SIDES: tuple[Side, Side] = ("source", "target")
 
 # A name is one plain file in the directory itself: a manifest can never point outside it.
@@ -49,8 +47,8 @@ class SplitRecord(Record):
     pairs: Count
     source_tokens: Count
     target_tokens: Count
-    source_dtype: Literal["uint16", "int32"]
-    target_dtype: Literal["uint16", "int32"]
+    source_dtype: IdType
+    target_dtype: IdType
 
 
 class VocabularyRecord(Record):
@@ -76,21 +74,21 @@ class LeftOut(Record):
 class Origin(Record):
     """Where the corpus came from: file names without their folders, and the choices made."""
 
-    source_file: str
-    target_file: str
-    dev_source_file: str | None
-    dev_target_file: str | None
+    made_by: str
+    source_files: tuple[str, ...]
+    target_files: tuple[str, ...]
+    dev_source_files: tuple[str, ...]
+    dev_target_files: tuple[str, ...]
     pairs_read: Count
     dev_pairs_read: Count
-    seed: int
     choices: dict[str, str | int | bool | None]
 
 
 class Manifest(Record):
     """Everything there is to know about a prepared directory before opening its arrays."""
 
-    format: Literal["dragoman-prepared"] = FORMAT
-    version: Literal[1] = FORMAT_VERSION
+    format: Literal["dragoman-prepared"] = "dragoman-prepared"
+    version: Literal[1] = 1
     source_language: str | None
     target_language: str | None
     splits: dict[Split, SplitRecord]

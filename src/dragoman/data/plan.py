@@ -1,13 +1,13 @@
-"""Which pairs make which batch: similar lengths together, under a budget of tokens a side, from (seed, epoch) alone.
+"""Which pairs make which batch: similar lengths together under budgets of tokens, by (seed, epoch) alone.
 
 Paper: 5.1
-Silent: how lengths are put together ("approximate sequence length"); ours: pairs sorted by (longer side, target, source),
-ties in random order, cut greedily, batches in random order. Pairs over 256 tokens on a side are not trained on, as in
-tensor2tensor.
+Silent: how lengths are put together ("approximate sequence length"); ours: pairs sorted by (longer side,
+target, source), ties in random order, cut greedily, batches in random order. Pairs over 256 tokens on a side
+are not trained on, as in tensor2tensor.
 
-Measured on Multi30k en-de (29,000 pairs, joint vocabulary of 8,000), share of padding at 25,000 / 4,096 / 1,024
-tokens a side: by (longer, target, source) 10.1 / 4.5 / 1.7 %, by (target, source) 25.2 / 8.7 / 2.8 %, by the longer side
-alone 11.3 / 7.1 / 6.4 %, in tensor2tensor's buckets (steps of 1.1) 11.9 / 7.7 / 7.1 %.
+Measured on Multi30k en-de (29,000 pairs, joint vocabulary of 8,000), share of padding at 25,000 / 4,096 /
+1,024 tokens a side: by (longer, target, source) 10.1 / 4.5 / 1.7 %, by (target, source) 25.2 / 8.7 / 2.8 %,
+by the longer side alone 11.3 / 7.1 / 6.4 %, in tensor2tensor's buckets (steps of 1.1) 11.9 / 7.7 / 7.1 %.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from dragoman.errors import ConfigError, DataError
 Indices = Int64[np.ndarray, " n"]
 Lengths = Integer[np.ndarray, " pairs"]
 
-# Rows times longest row, in budgets. Similar lengths keep well below it; it is there for corpora of odd shape, whose
-# batches would otherwise have no bound in memory.
+# Rows times longest row, in budgets. Similar lengths keep well below it; it is there for corpora of odd
+# shape, whose batches would otherwise have no bound in memory.
 PADDED_BUDGETS = 1.5
 
 MAX_LENGTH = 256
@@ -36,8 +36,8 @@ MAX_LENGTH = 256
 class BatchPlan:
     """The batches of every epoch; holds the lengths and nothing else.
 
-    Each epoch has the same number of batches and, in another order, batches of the same lengths; which of the pairs of
-    equal lengths are together changes. Two plans with the same `digest` give the same batches.
+    Each epoch has the same number of batches and, in another order, batches of the same lengths; which of the
+    pairs of equal lengths are together changes. Two plans with the same `digest` give the same batches.
 
     Args:
         source_lengths: tokens of each source, EOS counted.
@@ -64,7 +64,7 @@ class BatchPlan:
         _check_numbers(self)
         if not len(self.kept):
             raise DataError(
-                f"no pair is left to train on: all {len(self.source_lengths)} are over max_length={self.max_length}",
+                f"no pair is left to train on: all {len(self._longer)} are over max_length={self.max_length}",
                 cure="raise max_length, or give text with shorter lines",
             )
 
@@ -79,7 +79,9 @@ class BatchPlan:
         max_length: int = MAX_LENGTH,
     ) -> BatchPlan:
         """The plan for the pairs of `shards`; arguments as for the class."""
-        return cls(shards.source_lengths, shards.target_lengths, source_tokens, target_tokens, seed, max_length)
+        return cls(
+            shards.source_lengths, shards.target_lengths, source_tokens, target_tokens, seed, max_length
+        )
 
     def __len__(self) -> int:
         """Batches an epoch."""
@@ -87,7 +89,8 @@ class BatchPlan:
 
     @cached_property
     def _longer(self) -> Indices:
-        return np.maximum(self.source_lengths, self.target_lengths).astype(np.int64)
+        longer: Indices = np.maximum(self.source_lengths, self.target_lengths).astype(np.int64)
+        return longer
 
     @cached_property
     def kept(self) -> Indices:
@@ -105,14 +108,20 @@ class BatchPlan:
         if not len(self.left_out):
             return ()
         return (
-            f"{len(self.left_out):,} of {len(self.source_lengths):,} pairs have over {self.max_length} tokens on a side"
-            " and are not trained on",
+            f"{len(self.left_out):,} of {len(self._longer):,} pairs have over {self.max_length} tokens"
+            " on a side and are not trained on",
         )
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over everything the batches depend on: a cursor is good for plans of the same digest only (B39)."""
-        numbers = (self.source_tokens, self.target_tokens, self.seed, self.max_length, len(self.source_lengths))
+        """SHA-256 over all that batches depend on: a cursor is good for plans of one digest only (B39)."""
+        numbers = (
+            self.source_tokens,
+            self.target_tokens,
+            self.seed,
+            self.max_length,
+            len(self.source_lengths),
+        )
         digest = hashlib.sha256(repr(numbers).encode("ascii"))
         for lengths in (self.source_lengths, self.target_lengths):
             digest.update(np.ascontiguousarray(lengths, dtype="<i4").data)
@@ -152,12 +161,8 @@ def length_keys(source_lengths: Lengths, target_lengths: Lengths) -> Indices:
     source, target = source_lengths.astype(np.int64), target_lengths.astype(np.int64)
     longer = np.maximum(source, target)
     base = int(longer.max(initial=0)) + 1
-    if base < 2_000_000:  # base ** 3 fits 63 bits
-        return (longer * base + target) * base + source
-    ranks = np.empty(len(longer), np.int64)
-    stacked = np.unique(np.stack([longer, target, source]), axis=1, return_inverse=True)[1]
-    ranks[:] = stacked.reshape(-1)
-    return ranks
+    assert base < 2**21, "a unit too long for its key to fit 63 bits"
+    return (longer * base + target) * base + source
 
 
 def cut(
@@ -202,7 +207,7 @@ def _check_numbers(plan: BatchPlan) -> None:
     for name in ("source_tokens", "target_tokens"):
         if plan.max_length > getattr(plan, name):
             raise ConfigError(
-                f"a pair may have max_length={plan.max_length} tokens, more than a batch may: {getattr(plan, name)}",
+                f"max_length={plan.max_length} is over the budget of a batch, {name}={getattr(plan, name)}",
                 where=name,
                 cure=f"raise {name} or lower max_length",
             )

@@ -53,14 +53,15 @@ class _Worker(threading.Thread, Generic[Item]):
 
     def stop(self) -> None:
         self.wanted = False
-        self.join()
+        if threading.current_thread() is not self:  # it is when the collector runs in the worker
+            self.join()
 
 
 def prefetched(items: Iterator[Item], depth: int) -> Iterator[Item]:
     """The same items in the same order, up to `depth` of them made ahead in one thread.
 
-    The thread starts with the first item asked for and has ended when the generator is closed, collected or exhausted.
-    An error in `items` is raised here, after the items made before it.
+    The thread starts with the first item asked for and has ended when the generator is closed, collected or
+    exhausted. An error in `items` is raised here, after the items made before it.
 
     Args:
         items: an iterator used by the thread alone from now on.

@@ -23,8 +23,8 @@ def bpe_dropout_segmenter(
 ) -> Segmenter:
     """A segmenter for `BatchLoader` that leaves out each merge with probability `p`.
 
-    The text is got back from the stored ids, so it is the normalized one; a unit with an unknown piece, whose text
-    cannot be got back, keeps its stored ids.
+    The text is got back from the stored ids, so it is the normalized one; a unit with an unknown piece, whose
+    text cannot be got back, keeps its stored ids.
 
     Args:
         source_subwords: the model the sources were encoded with.

@@ -2,9 +2,10 @@
 
 Paper: none (infrastructure)
 
-A split holds, for each side, `<split>.<side>.ids.npy` (all units one after the other, each with EOS at its end and no
-BOS; uint16 when the vocabulary allows, else int32) and `<split>.<side>.offsets.npy` (int64, pairs + 1 entries: unit k is
-ids[offsets[k]:offsets[k + 1]]), and `<split>.lines.npy` (int64): the line number, from 1, that pair k was read from.
+A split holds, for each side, `<split>.<side>.ids.npy` (all units one after the other, each with EOS at its
+end and no BOS; uint16 when the vocabulary allows, else int32) and `<split>.<side>.offsets.npy` (int64, pairs
++ 1 entries: unit k is ids[offsets[k]:offsets[k + 1]]), and `<split>.lines.npy` (int64): the line number, from
+1, that pair k was read from.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from jaxtyping import Int32, Int64, Integer
 from dragoman.data.manifest import (
     SIDES,
     FileRecord,
+    IdType,
     Manifest,
     Side,
     Split,
@@ -65,9 +67,9 @@ def _header(dtype: np.dtype[np.integer], count: int) -> bytes:
     return b"\x93NUMPY\x01\x00" + len(body).to_bytes(2, "little") + body.encode("ascii")
 
 
-def id_dtype(vocabulary_size: int) -> np.dtype[np.integer]:
-    """The smallest of the two types ids are stored in: uint16 up to 65,536 entries, else int32."""
-    return np.dtype(np.uint16 if vocabulary_size <= 65_536 else np.int32)
+def id_type(vocabulary_size: int) -> IdType:
+    """The smaller of the two types that ids are stored in which holds them: uint16 up to 65,536 entries."""
+    return "uint16" if vocabulary_size <= 65_536 else "int32"
 
 
 def ids_file(split: Split, side: Side) -> str:
@@ -89,9 +91,9 @@ class _SideWriter:
     """Ids and offsets of one side."""
 
     def __init__(self, directory: Path, split: Split, side: Side, vocabulary_size: int) -> None:
-        self.dtype = id_dtype(vocabulary_size)
+        self.type = id_type(vocabulary_size)
         self._vocabulary_size = vocabulary_size
-        self._ids = ArrayWriter(directory / ids_file(split, side), self.dtype)
+        self._ids = ArrayWriter(directory / ids_file(split, side), np.dtype(self.type))
         self._offsets = ArrayWriter(directory / offsets_file(split, side), np.dtype(np.int64))
         self._offsets.append(np.zeros(1, np.int64))
 
@@ -101,8 +103,12 @@ class _SideWriter:
 
     def append(self, units: Sequence[Sequence[int]]) -> None:
         lengths = np.fromiter((len(unit) + 1 for unit in units), np.int64, len(units))
-        flat = np.fromiter(chain.from_iterable((*unit, Subwords.EOS_ID) for unit in units), np.int64, int(lengths.sum()))
-        assert not len(flat) or (flat.min() >= 0 and flat.max() < self._vocabulary_size), "id outside the vocabulary"
+        flat = np.fromiter(
+            chain.from_iterable((*unit, Subwords.EOS_ID) for unit in units), np.int64, int(lengths.sum())
+        )
+        assert not len(flat) or (flat.min() >= 0 and flat.max() < self._vocabulary_size), (
+            "id outside the vocabulary"
+        )
         self._offsets.append(self.tokens + np.cumsum(lengths))
         self._ids.append(flat)
 
@@ -156,8 +162,8 @@ class ShardWriter:
             pairs=self.pairs,
             source_tokens=self._source.tokens,
             target_tokens=self._target.tokens,
-            source_dtype=self._source.dtype.name,
-            target_dtype=self._target.dtype.name,
+            source_dtype=self._source.type,
+            target_dtype=self._target.type,
         )
 
     def __enter__(self) -> ShardWriter:
@@ -170,8 +176,8 @@ class ShardWriter:
 class PairShards:
     """The pairs of one split, memory-mapped.
 
-    Holds no Python object per pair, and pickles as its place alone, so worker processes share the pages (B26).
-    Open with `PairShards.open`.
+    Holds no Python object per pair, and pickles as its place alone, so worker processes share the pages
+    (B26). Open with `PairShards.open`.
     """
 
     def __init__(self, directory: Path, split: Split, manifest: Manifest) -> None:
@@ -180,8 +186,12 @@ class PairShards:
         self.manifest = manifest
         check_sizes(directory, _records(manifest, split))
         record = manifest.splits[split]
-        self.source_ids = _load(directory, ids_file(split, "source"), record.source_dtype, record.source_tokens)
-        self.target_ids = _load(directory, ids_file(split, "target"), record.target_dtype, record.target_tokens)
+        self.source_ids = _load(
+            directory, ids_file(split, "source"), record.source_dtype, record.source_tokens
+        )
+        self.target_ids = _load(
+            directory, ids_file(split, "target"), record.target_dtype, record.target_tokens
+        )
         self.source_offsets = _load_offsets(directory, split, "source", self.source_ids, record.pairs)
         self.target_offsets = _load_offsets(directory, split, "target", self.target_ids, record.pairs)
         self.line_numbers = _load(directory, lines_file(split), "int64", record.pairs)
@@ -197,7 +207,8 @@ class PairShards:
             split: "train" or "dev".
 
         Raises:
-            DataError: the directory is no prepared corpus, lacks the split, or a file is damaged; the file is named.
+            DataError: the directory is no prepared corpus, lacks the split, or a file is damaged; the file is
+                named.
         """
         place = Path(directory)
         manifest = read_manifest(place)
@@ -253,12 +264,11 @@ def _records(manifest: Manifest, split: Split) -> list[FileRecord]:
 def _load(directory: Path, name: str, dtype: str, count: int) -> Integer[np.ndarray, " n"]:
     """Map one array and compare its header with the manifest."""
     path = directory / name
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise damaged(path, str(error)) from error
-    if array.shape != (count,) or array.dtype != np.dtype(dtype):
-        raise damaged(path, f"holds {array.shape} of {array.dtype} instead of ({count},) of {dtype}")
+    with path.open("rb") as stream:
+        header = stream.read(_HEADER_BYTES)
+    if header != _header(np.dtype(dtype).newbyteorder("<"), count):
+        raise damaged(path, f"its header is not that of {count} numbers of type {dtype}")
+    array = np.load(path, mmap_mode="r", allow_pickle=False)
     # A plain view of the map: the subclass costs time at every index and does nothing for us.
     return np.asarray(array)
 

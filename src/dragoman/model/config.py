@@ -67,14 +67,14 @@ class ModelShape(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> ModelShape:
         if self.d_model % 2:
-            raise ValueError(f"d_model {self.d_model} is odd: positions need pairs of sine and cosine (3.5)")
+            raise ValueError(f"d_model {self.d_model} is odd: positions need pairs of sine and cosine (3.5): make it even")
         return self
 
     def __init__(self, **values: Any) -> None:
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise _config_error(error) from None
+            raise _config_error(error, list(type(self).model_fields)) from None
 
 
 class ModelConfig(ModelShape):
@@ -98,7 +98,8 @@ class ModelConfig(ModelShape):
                 "but shared_embeddings means one matrix for both: set shared_embeddings to false"
             )
         if self.pad_id >= min(self.vocab_size, self.source_rows):
-            raise ValueError(f"pad_id {self.pad_id} lies outside the vocabulary of {self.vocab_size}")
+            rows = min(self.vocab_size, self.source_rows)
+            raise ValueError(f"pad_id {self.pad_id} lies outside the vocabulary of {rows}: give an id below it")
         return self
 
     @property
@@ -134,9 +135,11 @@ class ModelConfig(ModelShape):
         )
 
 
-def _config_error(error: ValidationError) -> ConfigError:
-    """Turns pydantic's report into one sentence a field."""
+def _config_error(error: ValidationError, fields: list[str]) -> ConfigError:
+    """Turns pydantic's report on its first field into what, where and cure."""
     first = error.errors()[0]
     field = ".".join(str(part) for part in first["loc"]) or "model"
     message = first["msg"].removeprefix("Value error, ")
-    return ConfigError(f"model configuration: {message}", where=f"field {field}, value {first['input']!r}")
+    cure = f"the fields are {', '.join(fields)}" if first["type"] == "extra_forbidden" else None
+    where = f"field {field}, value {first['input']!r}"
+    return ConfigError(f"model configuration: {message}", where=where, cure=cure)

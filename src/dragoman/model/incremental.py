@@ -48,7 +48,8 @@ class IncrementalDecoder:
     def reorder(self, sentences_B: Int64[Tensor, "B2"], parents_BK: Int64[Tensor, "B2 K2"]) -> None:
         """Keeps the sentences named, and makes hypothesis j of each go on from old hypothesis parents[j]."""
         B = self._caches[0].source_K.shape[0]
-        everyone = sentences_B.shape[0] == B
+        # The same number of sentences may still be another order: their sources must follow.
+        everyone = torch.equal(sentences_B, torch.arange(B, device=sentences_B.device))
         rows = (sentences_B[:, None] * self._hypotheses + parents_BK).reshape(-1)
         for cache in self._caches:
             cache.reorder(rows, None if everyone else sentences_B)

@@ -34,8 +34,10 @@ class SinusoidalPosition(nn.Module):
     def rows(self, length: int) -> Float[Tensor, "length d_model"]:
         """PE(0..length-1)."""
         if length > self.table.shape[0]:
-            grown = sinusoids(max(length, 2 * self.table.shape[0]), self.d_model)
-            self.table = grown.to(self.table)
+            # Grown while translating, the table must still be an ordinary tensor when training goes on.
+            with torch.inference_mode(False):
+                grown = sinusoids(max(length, 2 * self.table.shape[0]), self.d_model)
+                self.table = grown.to(self.table)
         return self.table[:length]
 
     def forward(

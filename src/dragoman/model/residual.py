@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.model.config import ModelShape
+from dragoman.model.dropout import dropout
 
 LAYER_NORM_EPSILON = 1e-6
 
@@ -34,5 +34,5 @@ class PostNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "B L d_model"], sublayer: SubLayer) -> Float[Tensor, "B L d_model"]:
         """Applies the sub-layer to x and joins the two."""
-        y: Tensor = self.norm(x + F.dropout(sublayer(x), self.P_drop, self.training))
+        y: Tensor = self.norm(x + dropout(sublayer(x), self.P_drop, self.training))
         return y

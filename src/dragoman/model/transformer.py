@@ -11,11 +11,11 @@ B batch, S source positions, T target positions, V vocabulary.
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 from dragoman.model.config import ModelConfig
+from dragoman.model.dropout import dropout
 from dragoman.model.embedding import output_map
 from dragoman.model.initialize import initialize
 from dragoman.model.layers import DecoderLayer, EncoderLayer
@@ -86,6 +86,7 @@ class Transformer(nn.Module):
         target_segments: Int64[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T d_model"]:
         """What `forward` gives before the output map: for losses that never hold all the logits."""
+        assert (source_segments is None) == (target_segments is None), "segments of both sides or of neither"
         memory = self.encode(source_ids, source_segments)
         if source_segments is None or target_segments is None:
             return self.decode_hidden(target_ids, memory, padding_mask(source_ids, self.config.pad_id))
@@ -147,7 +148,7 @@ class Transformer(nn.Module):
         """Dropout(embedding * sqrt(d_model) + position) (3.4, 3.5, 5.4)."""
         self.position.rows(ids.shape[1])  # so that the table holds every position of a packed row
         x = self.position(embedding(ids), positions)
-        return F.dropout(x, self.config.P_drop, self.training)
+        return dropout(x, self.config.P_drop, self.training)
 
     @property
     def dtype(self) -> torch.dtype:

@@ -1,8 +1,8 @@
 """Words whose full stop the Moses tokenizer keeps: titles, abbreviations, initials, ordinals.
 
 Paper: 6.1
-Silent: which tokenizer made Table 2's BLEU. Moses' is assumed, as in the authors' own script; its lists for German,
-English and French are given here as rules (initials, Roman numerals, ordinals) and words.
+Silent: which tokenizer made Table 2's BLEU. Moses' is assumed, as in the authors' own script; its lists for
+German, English and French are given here as rules (initials, Roman numerals, ordinals) and words.
 """
 
 from __future__ import annotations
@@ -14,25 +14,26 @@ from functools import lru_cache
 _INITIALS = frozenset(string.ascii_uppercase)
 
 _ENGLISH = """
-    Adj Adm Adv Asst Bart Bldg Brig Bros Capt Cmdr Col Comdr Con Corp Cpl DR Dr Drs Ens Gen Gov Hon Hr Hosp Insp Lt MM
-    MR MRS MS Maj Messrs Mlle Mme Mr Mrs Ms Msgr Op Ord Pfc Ph Prof Pvt Rep Reps Res Rev Rt Sen Sens Sfc Sgt Sr St Supt
-    Surg v vs i.e rev e.g Nos Nr
+    Adj Adm Adv Asst Bart Bldg Brig Bros Capt Cmdr Col Comdr Con Corp Cpl DR Dr Drs Ens Gen Gov Hon Hr
+    Hosp Insp Lt MM MR MRS MS Maj Messrs Mlle Mme Mr Mrs Ms Msgr Op Ord Pfc Ph Prof Pvt Rep Reps Res Rev
+    Rt Sen Sens Sfc Sgt Sr St Supt Surg v vs i.e rev e.g Nos Nr
 """
 _ENGLISH_BEFORE_DIGITS = "No Art pp"
 
 _GERMAN = """
-    Adj Adm Adv Asst Bart Bldg Brig Bros Capt Cmdr Col Comdr Con Corp Cpl DR Dr Ens Gen Gov Hon Hosp Insp Lt MM MR MRS
-    MS Maj Messrs Mlle Mme Mr Mrs Ms Msgr Op Ord Pfc Ph Prof Pvt Rep Reps Res Rev Rt Sen Sens Sfc Sgt Sr St Supt Surg
-    Mio Mrd bzw v vs usw d.h z.B u.a etc MwSt ggf d.J D.h m.E vgl I.F z.T sogen ff u.E g.U g.g.A c.-à-d Buchst u.s.w sog
-    u.ä Std evtl Zt Chr u.U o.ä Ltd b.A z.Zt spp sen SA k.o jun i.H.v dgl dergl Co zzt usf s.p.a Dkr bzgl BSE No Nos Art
-    Nr pp ca Ca
+    Adj Adm Adv Asst Bart Bldg Brig Bros Capt Cmdr Col Comdr Con Corp Cpl DR Dr Ens Gen Gov Hon Hosp Insp
+    Lt MM MR MRS MS Maj Messrs Mlle Mme Mr Mrs Ms Msgr Op Ord Pfc Ph Prof Pvt Rep Reps Res Rev Rt Sen Sens
+    Sfc Sgt Sr St Supt Surg Mio Mrd bzw v vs usw d.h z.B u.a etc MwSt ggf d.J D.h m.E vgl I.F z.T sogen ff
+    u.E g.U g.g.A c.-à-d Buchst u.s.w sog u.ä Std evtl Zt Chr u.U o.ä Ltd b.A z.Zt spp sen SA k.o jun
+    i.H.v dgl dergl Co zzt usf s.p.a Dkr bzgl BSE No Nos Art Nr pp ca Ca
 """
 
 _FRENCH = """
-    A.C.N A.M art ann apr av auj lib B.P boul ca c.-à-d cf ch.-l chap contr C.P.I C.Q.F.D C.N C.N.S C.S dir éd e.g env al
-    etc E.V ex fasc fém fig fr hab ibid id i.e inf LL.AA LL.AA.II LL.AA.RR LL.AA.SS L.D LL.EE LL.MM LL.MM.II.RR loc.cit
-    masc MM ms N.B N.D.A N.D.L.R N.D.T n/réf NN.SS N.S N.D N.P.A.I p.c.c pl pp p.ex p.j P.S R.A.S R.-V R.P R.I.P SS S.S
-    S.A S.A.I S.A.R S.A.S S.E sec sect sing S.M S.M.I.R sq sqq suiv sup suppl tél T.S.V.P vb vol vs X.O Z.I
+    A.C.N A.M art ann apr av auj lib B.P boul ca c.-à-d cf ch.-l chap contr C.P.I C.Q.F.D C.N C.N.S C.S
+    dir éd e.g env al etc E.V ex fasc fém fig fr hab ibid id i.e inf LL.AA LL.AA.II LL.AA.RR LL.AA.SS L.D
+    LL.EE LL.MM LL.MM.II.RR loc.cit masc MM ms N.B N.D.A N.D.L.R N.D.T n/réf NN.SS N.S N.D N.P.A.I p.c.c
+    pl pp p.ex p.j P.S R.A.S R.-V R.P R.I.P SS S.S S.A S.A.I S.A.R S.A.S S.E sec sect sing S.M S.M.I.R sq
+    sqq suiv sup suppl tél T.S.V.P vb vol vs X.O Z.I
 """
 
 
@@ -77,7 +78,8 @@ def abbreviations(language: str) -> Abbreviations:
     if language == "de":
         return _german()
     if language == "fr":
-        letters = _INITIALS | frozenset(string.ascii_lowercase)
+        # Every letter but "a", which is a French word and may well end a sentence ("il en a.").
+        letters = _INITIALS | frozenset(string.ascii_lowercase[1:])
         return Abbreviations(letters | set(_FRENCH.split()), frozenset())
     return Abbreviations(_INITIALS | set(_ENGLISH.split()), frozenset(_ENGLISH_BEFORE_DIGITS.split()))
 

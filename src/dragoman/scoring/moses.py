@@ -1,11 +1,11 @@
 """Moses tokens in Python: the rules of replace-unicode-punctuation and of the Moses tokenizer.
 
 Paper: 6.1
-Silent: which tokenizer made Table 2's BLEU. The authors' own script uses these two, then splits compounds; see
-paper_bleu.py. An apostrophe at either end of a line is split off, as in the releases of those years.
+Silent: which tokenizer made Table 2's BLEU. The authors' own script uses these two, then splits compounds
+(paper_bleu.py). An apostrophe at either end of a line is split off, as in published newstest2014 tokens.
 
-Written from the rules, not from the scripts. Languages with rules of their own are English, French and Italian
-(apostrophes); Finnish, Swedish and the languages written without spaces are tokenized by the general rules.
+Written from the rules, not from the scripts. English, French and Italian have rules of their own for
+apostrophes; all others, also Finnish, Swedish and those written without spaces, go by the general rules.
 """
 
 from __future__ import annotations
@@ -56,13 +56,16 @@ _ESCAPES = str.maketrans(
     }
 )
 
-_FULL_WIDTH_STOP = regex.compile(f"[。．]{_SPACE}*")
+# Full-width forms of ASCII stand this far above it.
+_FULL_WIDTH = 0xFEE0
+_FULL_WIDTH_STOP = regex.compile(rf"[\u3002\uff0e]{_SPACE}*")
 _PUNCTUATION = str.maketrans(
     {
-        **dict(zip("，、∶：？！；（）～━％【】〈〉", ",,::?!;()~-%[]<>", strict=True)),
+        **{chr(ord(mark) + _FULL_WIDTH): mark for mark in ",:?!;()~%0123456789"},
         **dict.fromkeys("”“《》」「", '"'),
-        **dict(zip("０１２３４５６７８９", "0123456789", strict=True)),
-        "’": "'",
+        **dict(zip("、━【】〈〉", ",-[]<>", strict=True)),
+        "\u2236": ":",
+        "\u2019": "'",
         "…": "...",
     }
 )
@@ -71,7 +74,7 @@ _PUNCTUATION = str.maketrans(
 def replace_unicode_punctuation(text: str) -> str:
     """Put plain ASCII marks and digits for typographic and full-width ones.
 
-    Only those of the Moses script: the German opening quote „ and the dashes – and — stay.
+    Only those of the Moses script: the low German opening quote and the en and em dashes stay.
 
     Args:
         text: one unit.
@@ -128,7 +131,7 @@ def _restore_dots(text: str) -> str:
 
 def _split_full_stops(words: list[str], known: Abbreviations) -> list[str]:
     """Set a word's final full stop apart, unless it belongs to the word."""
-    following = [*words[1:], ""]
+    following = [*words, ""][1:]
     return [
         f"{word[:-1]} ." if _ends_sentence(word, after, known) else word
         for word, after in zip(words, following, strict=True)

@@ -1,0 +1,35 @@
+"""Dropout.
+
+Paper: 5.4
+Silent: the resolution of P_drop (here 1/65536: 16 random bits decide about each element, four elements a 64-bit draw,
+which costs a CPU about a quarter of a Bernoulli draw each); the scaling of what is kept (by 1 / (1 - P_drop)
+while training, so that nothing is scaled later).
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+_LEVELS = 1 << 16
+_INT64_MIN = -(1 << 63)
+
+
+def keep_mask(shape: torch.Size, P_drop: float, device: torch.device) -> Tensor:
+    """True where an element is kept, each with probability 1 - P_drop (to 1/65536), from torch's generator."""
+    count = shape.numel()
+    bits = torch.empty((count + 3) // 4, dtype=torch.int64, device=device).random_(_INT64_MIN, None)
+    threshold = round(P_drop * _LEVELS) - _LEVELS // 2
+    return (bits.view(torch.int16)[:count] >= threshold).view(shape)
+
+
+def dropout(x: Float[Tensor, "*B d"], P_drop: float, training: bool) -> Float[Tensor, "*B d"]:
+    """Sets elements to zero with probability P_drop and scales the others, while training."""
+    if not training or P_drop == 0.0:
+        return x
+    if x.is_cuda:
+        return F.dropout(x, P_drop, training=True)
+    scaled = keep_mask(x.shape, P_drop, x.device).to(x.dtype).mul_(1.0 / (1.0 - P_drop))
+    return x * scaled

@@ -1,0 +1,366 @@
+"""Whole steps as functions: train, average, evaluate. The command line calls these and prints.
+
+Paper: 5, 6
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from dragoman.bundle import BundleFacts
+from dragoman.data.batches import Batch, BatchLoader, BatchPlan, bpe_dropout_segmenter, dev_batches
+from dragoman.data.prepared import DevTexts, PreparedCorpus, open_prepared
+from dragoman.errors import ConfigError
+from dragoman.model.config import ModelConfig
+from dragoman.model.transformer import Transformer
+from dragoman.recipe import Recipe
+from dragoman.recipes.choose import choose_recipe
+from dragoman.scoring.bleu import bleu
+from dragoman.scoring.chrf import chrf
+from dragoman.scoring.exact_match import exact_match
+from dragoman.scoring.paper_bleu import paper_bleu
+from dragoman.scoring.score import Score
+from dragoman.text.subwords import Subwords
+from dragoman.training.allocator import keep_big_blocks
+from dragoman.training.averaging import average_checkpoints, last_checkpoints
+from dragoman.training.checkpoint import newest_checkpoint
+from dragoman.training.events import Emit, Event, JsonLines, Said, TensorBoard
+from dragoman.training.stopping import stop_on_signals
+from dragoman.training.trainer import Task, Trainer
+from dragoman.translator import Precision, Translation, Translator, usable_device
+
+RECIPE_FILE, EVENTS_FILE, CHECKPOINTS, MODEL = "recipe.toml", "events.jsonl", "checkpoints", "model"
+
+# What may change when a run goes on: limits and habits, never what is computed.
+CHANGEABLE_ON_RESUME = (
+    "training.max_steps",
+    "training.max_minutes",
+    "training.patience",
+    "training.checkpoint_minutes",
+    "training.checkpoint_steps",
+    "training.keep_checkpoints",
+    "training.validate_steps",
+    "training.validation_sentences",
+    "training.log_steps",
+    "search.average_checkpoints",
+)
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """What `train` left behind.
+
+    Attributes:
+        directory: the run: recipe.toml, events.jsonl, checkpoints/ and model/.
+        model: the averaged model, or None if training was stopped by a signal before its end.
+        reason: why it ended: "steps", "minutes", "patience" or "signal".
+        recipe: what it followed.
+    """
+
+    directory: Path
+    model: Path | None
+    reason: str
+    recipe: Recipe
+
+    @property
+    def interrupted(self) -> bool:
+        """A signal stopped it; it can go on with `resume`."""
+        return self.reason == "signal"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores of one translation of a test set."""
+
+    scores: tuple[Score, ...]
+    translations: tuple[Translation, ...]
+    standing: str
+
+    @property
+    def truncated(self) -> int:
+        """Units whose translation the length limit cut."""
+        return sum(t.truncated for t in self.translations)
+
+
+def train(
+    prepared: PreparedCorpus | str | Path,
+    out: str | Path,
+    *,
+    recipe: Recipe | None = None,
+    changes: Sequence[str] = (),
+    resume: bool = False,
+    device: str = "cpu",
+    tensorboard: bool = False,
+    on_event: Callable[[Event], None] | None = None,
+) -> TrainedRun:
+    """Trains a model on a prepared corpus and averages its last checkpoints.
+
+    Args:
+        prepared: what `prepare` wrote.
+        out: directory of the run; must be new or empty unless `resume`.
+        recipe: the rules; chosen from the corpus and the machine where None.
+        changes: `section.field=value` changes to the recipe.
+        resume: go on from the newest whole checkpoint in `out`, with the recipe stored there; only limits
+            may then be changed.
+        device: "cpu", "cuda", ...
+        tensorboard: write scalars for TensorBoard into the run as well (extra `tensorboard`).
+        on_event: told of every event.
+
+    Raises:
+        ConfigError: the recipe, a change or the device is not usable, or `out` is in the way.
+        DataError: the prepared corpus is damaged.
+        CheckpointError: nothing whole to resume from, or it is of another corpus.
+        NonFiniteLoss: training diverged.
+    """
+    corpus = prepared if isinstance(prepared, PreparedCorpus) else open_prepared(prepared)
+    place, where = usable_device(device), Path(out)
+    tell = on_event or (lambda _event: None)
+    chosen = _recipe_for(corpus, where, recipe, changes, resume=resume, device=place, tell=tell)
+    _check_place(where, resume=resume)
+    keep_big_blocks()
+    where.mkdir(parents=True, exist_ok=True)
+    log = JsonLines(where / EVENTS_FILE, every_steps=chosen.training.log_steps)
+    board = TensorBoard(where / "tensorboard", every_steps=chosen.training.log_steps) if tensorboard else None
+
+    def emit(event: Event) -> None:
+        log(event)
+        if board is not None:
+            board(event)
+        tell(event)
+
+    try:
+        with stop_on_signals() as stop:
+            trainer = _trainer(corpus, where, chosen, place, emit, resume=resume)
+            (where / RECIPE_FILE).write_text(chosen.to_toml(), encoding="utf-8", newline="\n")
+            reason = trainer.run(stop)
+    finally:
+        log.close()
+        if board is not None:
+            board.close()
+    if reason == "signal":
+        return TrainedRun(where, None, reason, chosen)
+    model = average(where, where / MODEL, last=chosen.search.average_checkpoints)
+    return TrainedRun(where, model, reason, chosen)
+
+
+def average(run: str | Path | Sequence[str | Path], out: str | Path, *, last: int | None = None) -> Path:
+    """Averages checkpoints into a model bundle.
+
+    Args:
+        run: a run, of which the `last` checkpoints are averaged, or checkpoints by name.
+        out: the bundle to write.
+        last: how many; 5 where None.
+
+    Raises:
+        CheckpointError: there is none, or they do not fit together.
+    """
+    if isinstance(run, str | Path):
+        return average_checkpoints(last_checkpoints(Path(run), 5 if last is None else last), Path(out))
+    if last is not None:
+        raise ConfigError("both checkpoints by name and a number of last ones were given")
+    return average_checkpoints([Path(path) for path in run], Path(out))
+
+
+def evaluate(
+    model: Translator | str | Path,
+    sources: Sequence[str],
+    references: Sequence[str],
+    *,
+    beam_size: int = 4,
+    alpha: float = 0.6,
+    device: str = "cpu",
+    precision: Precision = "fp32",
+    target_language: str | None = None,
+    with_paper_bleu: bool = False,
+    on_batch: Callable[[int], None] | None = None,
+) -> Evaluation:
+    """Translates a test set and scores the result.
+
+    Args:
+        model: a translator, or a model's directory.
+        sources: units of the test set.
+        references: one translation of each.
+        beam_size, alpha: of the search.
+        device, precision: where `model` is a directory.
+        target_language: chooses the tokenizer of BLEU; the model's own where None.
+        with_paper_bleu: also the paper's measure.
+        on_batch: told how many units are done.
+
+    Raises:
+        ConfigError, CheckpointError: as `Translator.load` and `Translator.translate`.
+        DataError: the numbers of units differ.
+    """
+    if len(sources) != len(references):
+        exact_match(sources, references)  # raises the error that names both counts
+    translator = (
+        model
+        if isinstance(model, Translator)
+        else Translator.load(model, device=device, precision=precision)
+    )
+    language = target_language or translator.target_language
+    translations: list[Translation] = []
+    for chunk in chunks(sources):
+        translations += translator.translate(chunk, beam_size=beam_size, alpha=alpha)
+        if on_batch is not None:
+            on_batch(len(translations))
+    texts = [t.text for t in translations]
+    scores = [bleu(texts, references, target_language=language), chrf(texts, references)]
+    scores.append(exact_match(texts, references))
+    if with_paper_bleu:
+        scores.append(paper_bleu(texts, references, target_language=language or "en"))
+    search = f"beam:{beam_size}|alpha:{alpha}|max:source+50"
+    signed = tuple(replace(score, signature=f"{score.signature}|{search}") for score in scores)
+    return Evaluation(signed, tuple(translations), translator.standing)
+
+
+def chunks(units: Sequence[str], size: int = 2_000) -> Iterator[Sequence[str]]:
+    """Runs of units: enough to sort by length, few enough to hold their translations."""
+    for start in range(0, len(units), size):
+        yield units[start : start + size]
+
+
+def _recipe_for(
+    corpus: PreparedCorpus,
+    out: Path,
+    recipe: Recipe | None,
+    changes: Sequence[str],
+    *,
+    resume: bool,
+    device: torch.device,
+    tell: Callable[[Event], None],
+) -> Recipe:
+    if resume:
+        return _stored_recipe(out, recipe, changes)
+    if recipe is None:
+        choice = choose_recipe(corpus, device)
+        tell(
+            Said(
+                f"recipe {choice.recipe.name} ({choice.recipe.training.precision}) chosen for {choice.reason}: "
+                f"about {choice.expected_hours:.1f} hours expected; --recipe chooses another"
+            )
+        )
+        recipe = choice.recipe
+    if not corpus.joint and recipe.model.shared_embeddings:
+        tell(Said("the corpus has a vocabulary for each language: embeddings are not shared"))
+        changes = ["model.shared_embeddings=false", *changes]
+    return recipe.with_changes(changes)
+
+
+def _stored_recipe(out: Path, recipe: Recipe | None, changes: Sequence[str]) -> Recipe:
+    stored = Recipe.from_file(out / RECIPE_FILE)
+    if recipe is not None and recipe != stored:
+        raise ConfigError(
+            "a run goes on with the recipe it began with",
+            where=str(out / RECIPE_FILE),
+            cure="leave --recipe out, or start a new run",
+        )
+    for change in changes:
+        field = change.partition("=")[0].strip()
+        if field not in CHANGEABLE_ON_RESUME:
+            raise ConfigError(
+                f"{field} cannot change when a run goes on",
+                cure=f"these can: {', '.join(CHANGEABLE_ON_RESUME)}",
+            )
+    return stored.with_changes(changes)
+
+
+def _check_place(out: Path, *, resume: bool) -> None:
+    if resume or not out.exists():
+        return
+    if not out.is_dir():
+        raise ConfigError(f"{out} is a file", cure="choose another directory")
+    # A run that failed before its first checkpoint leaves nothing worth keeping.
+    begun = {RECIPE_FILE, EVENTS_FILE}
+    if any(path.name not in begun for path in out.iterdir()):
+        raise ConfigError(
+            f"{out} is not empty",
+            cure="choose another directory, or --resume to go on with the run in it",
+        )
+
+
+def _trainer(
+    corpus: PreparedCorpus, out: Path, recipe: Recipe, device: torch.device, emit: Emit, *, resume: bool
+) -> Trainer:
+    plan = BatchPlan.of(
+        corpus.train,
+        source_tokens=recipe.batch.source_tokens,
+        target_tokens=recipe.batch.target_tokens,
+        seed=recipe.training.seed,
+        max_length=min(recipe.batch.max_length, recipe.batch.source_tokens, recipe.batch.target_tokens),
+    )
+    for note in plan.notes:
+        emit(Said(note))
+    checkpoint = None
+    if resume:
+        checkpoint = newest_checkpoint(out / CHECKPOINTS, lambda text: emit(Said(text)))
+        emit(Said(f"going on from {checkpoint.name}"))
+    task = Task(
+        loader=BatchLoader(corpus.train, plan, segment=_segmenter(corpus, recipe)),
+        dev=_dev(corpus, recipe),
+        translate_dev=_dev_bleu(corpus, recipe, device),
+        facts=_facts(corpus, recipe),
+        checkpoints=out / CHECKPOINTS,
+        device=device,
+    )
+    return Trainer(task, recipe, emit, resume=checkpoint)
+
+
+def _segmenter(corpus: PreparedCorpus, recipe: Recipe) -> Callable[..., list[int]] | None:
+    p = recipe.subwords.dropout
+    if p == 0.0:
+        return None
+    seed = recipe.training.seed
+    return bpe_dropout_segmenter(corpus.source_subwords, corpus.target_subwords, p=p, seed=seed)
+
+
+def _dev(corpus: PreparedCorpus, recipe: Recipe) -> Callable[[], Iterator[Batch]] | None:
+    if not len(corpus.dev):
+        return None
+    return lambda: dev_batches(corpus.dev, min(recipe.batch.target_tokens, recipe.batch.tokens_at_once))
+
+
+def _dev_bleu(
+    corpus: PreparedCorpus, recipe: Recipe, device: torch.device
+) -> Callable[[Transformer], float] | None:
+    count = min(recipe.training.validation_sentences, len(corpus.dev))
+    if count == 0:
+        return None
+    texts = corpus.dev_texts()
+    texts = DevTexts(texts.sources[:count], texts.targets[:count])
+
+    def measure(model: Transformer) -> float:
+        translator = Translator(model, corpus.source_subwords, corpus.target_subwords, _device=device)
+        output = [t.text for t in translator.translate(texts.sources, beam_size=1)]
+        return bleu(output, texts.targets, target_language=_bleu_language(corpus.target_language)).value
+
+    return measure
+
+
+def _bleu_language(language: str | None) -> str | None:
+    """During training a rough figure is enough: without the tokenizers of Japanese and Korean."""
+    return None if language is None or language[:2] in ("ja", "ko") else language
+
+
+def _facts(corpus: PreparedCorpus, recipe: Recipe) -> BundleFacts:
+    source, target = corpus.source_subwords, corpus.target_subwords
+    config = ModelConfig.from_shape(
+        recipe.model,
+        vocab_size=target.vocab_size,
+        source_vocab_size=source.vocab_size,
+        pad_id=Subwords.PAD_ID,
+    )
+    record = corpus.manifest.splits["train"]
+    origin = corpus.manifest.origin
+    data: dict[str, str | int | None] = {
+        "training pairs": record.pairs,
+        "source tokens": record.source_tokens,
+        "target tokens": record.target_tokens,
+        "dev pairs": len(corpus.dev),
+        "source files": None if origin is None else ", ".join(origin.source_files),
+        "target files": None if origin is None else ", ".join(origin.target_files),
+    }
+    return BundleFacts(config, recipe, source, target, corpus.source_language, corpus.target_language, data)

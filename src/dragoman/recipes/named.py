@@ -1,0 +1,164 @@
+"""The recipes that come with dragoman, one function each.
+
+Paper: 5, 6.1, Table 3
+Each docstring says what to expect, on what, in what time, and the command. Scores that have not been measured with
+dragoman are said to be the paper's.
+"""
+
+from __future__ import annotations
+
+from dragoman.errors import ConfigError
+from dragoman.model.config import ModelConfig, ModelShape
+from dragoman.recipe import (
+    BatchSection,
+    OptimizerSection,
+    Recipe,
+    SearchSection,
+    SubwordSection,
+    TrainingSection,
+)
+
+_TINY = ModelShape(N=4, d_model=128, d_ff=256, h=4)
+
+
+def base() -> Recipe:
+    """The paper's base model, as published: 100,000 updates of 25,000 + 25,000 tokens.
+
+    Paper: 27.3 BLEU (its own measure) on newstest2014 en-de after 12 hours on 8 P100; 4.5 million pairs.
+    On 2 cores one update takes about a minute: this is a recipe for GPUs.
+
+        dragoman train PREPARED --recipe base --out RUN --device cuda
+    """
+    return Recipe(name="base", description="the paper's base model (Table 3)")
+
+
+def big() -> Recipe:
+    """The paper's big model for English-German: d_model 1024, P_drop 0.3, 300,000 updates, 20 averaged.
+
+    Paper: 28.4 BLEU (its own measure) on newstest2014 en-de after 3.5 days on 8 P100.
+
+        dragoman train PREPARED --recipe big --out RUN --device cuda
+    """
+    return Recipe(
+        name="big",
+        description="the paper's big model, English-German (Table 3)",
+        model=_shape_of(ModelConfig.big(vocab_size=1)),
+        training=TrainingSection(max_steps=300_000, keep_checkpoints=20),
+        search=SearchSection(average_checkpoints=20),
+    )
+
+
+def big_en_fr() -> Recipe:
+    """The paper's big model for English-French: as big, with P_drop 0.1 and 32,000 subwords (5.4, 5.1).
+
+    Paper: 41.8 BLEU (its own measure; 41.0 in the text of 6.1) on newstest2014 en-fr.
+
+        dragoman train PREPARED --recipe big-en-fr --out RUN --device cuda
+    """
+    german = big()
+    return Recipe(
+        **{
+            **german.model_dump(),
+            "name": "big-en-fr",
+            "description": "the paper's big model, English-French (5.4)",
+            "model": german.model.model_copy(update={"P_drop": 0.1}),
+            "subwords": SubwordSection(vocab_size=32_000),
+        }
+    )
+
+
+def small() -> Recipe:
+    """For some hundred thousand pairs on one GPU, or overnight on a CPU: N 6, d_model 256, d_ff 1024.
+
+    The paper's rules at a smaller scale; batches of 8,192 tokens a side. Not scored yet: how good it gets depends on
+    the corpus.
+
+        dragoman train PREPARED --recipe small --out RUN
+    """
+    return Recipe(
+        name="small",
+        description="the paper's rules for some hundred thousand pairs",
+        model=ModelShape(N=6, d_model=256, d_ff=1024, h=4),
+        subwords=SubwordSection(vocab_size=16_000),
+        batch=BatchSection(source_tokens=8_192, target_tokens=8_192, tokens_at_once=8_192),
+        training=TrainingSection(max_steps=50_000),
+    )
+
+
+def tiny() -> Recipe:
+    """For some ten thousand pairs on a laptop: N 4, d_model 128, d_ff 256, h 4.
+
+    The paper's rules at the smallest scale that is useful; batches of 4,096 tokens a side, the rate rising over 1,000
+    updates to twice the paper's.
+
+        dragoman train PREPARED --recipe tiny --out RUN
+    """
+    return Recipe(
+        name="tiny",
+        description="the paper's rules for some ten thousand pairs on a laptop",
+        model=_TINY,
+        subwords=SubwordSection(vocab_size=8_000),
+        batch=BatchSection(source_tokens=4_096, target_tokens=4_096, tokens_at_once=4_096),
+        optimizer=OptimizerSection(warmup_steps=1_000, factor=2.0),
+        training=TrainingSection(max_steps=10_000, checkpoint_minutes=2.0),
+    )
+
+
+def demo() -> Recipe:
+    """What `dragoman demo` trains on 29,000 captions: as tiny, for 8 minutes of a laptop.
+
+        dragoman demo
+    """
+    return Recipe(
+        name="demo",
+        description="as tiny, for some minutes",
+        model=_TINY,
+        subwords=SubwordSection(vocab_size=8_000),
+        batch=BatchSection(source_tokens=2_048, target_tokens=2_048, tokens_at_once=2_048),
+        optimizer=OptimizerSection(warmup_steps=800, factor=2.0),
+        training=TrainingSection(
+            max_minutes=9.0, checkpoint_minutes=0.5, keep_checkpoints=8, validation_sentences=200
+        ),
+        search=SearchSection(average_checkpoints=8),
+    )
+
+
+def demo_grammar() -> Recipe:
+    """What `dragoman demo` trains on the embedded grammar where no other data is.
+
+        dragoman demo
+    """
+    return Recipe(
+        name="demo-grammar",
+        description="as tiny, for the embedded grammar",
+        model=_TINY,
+        subwords=SubwordSection(vocab_size=1_000),
+        batch=BatchSection(source_tokens=2_048, target_tokens=2_048, tokens_at_once=2_048),
+        optimizer=OptimizerSection(warmup_steps=800, factor=2.0),
+        training=TrainingSection(
+            max_minutes=5.0, checkpoint_minutes=0.5, keep_checkpoints=5, validation_sentences=200
+        ),
+        search=SearchSection(average_checkpoints=5),
+    )
+
+
+def _shape_of(config: ModelConfig) -> ModelShape:
+    return ModelShape(**{name: getattr(config, name) for name in ModelShape.model_fields})
+
+
+def all_recipes() -> list[Recipe]:
+    """Every recipe, in the order they are listed to people."""
+    return [base(), big(), big_en_fr(), small(), tiny(), demo(), demo_grammar()]
+
+
+def recipe_named(name: str) -> Recipe:
+    """The recipe of that name.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    for recipe in all_recipes():
+        if recipe.name == name:
+            return recipe
+    known = ", ".join(recipe.name for recipe in all_recipes())
+    raise ConfigError(f"there is no recipe {name!r}", cure=f"choose from {known}, or give a .toml file")

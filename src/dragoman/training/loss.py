@@ -1,0 +1,122 @@
+"""The label-smoothed loss, and the same joined with the output map so that the logits never exist at once.
+
+Paper: 5.4 (label smoothing), 3.4 (output map)
+Silent: how the mass eps_ls is spread (tensor2tensor: the true class has 1 - eps_ls, each other class
+eps_ls / (V - 1); classes masked with -inf get none and do not count in V); how tokens are averaged (the sum over
+target tokens divided by their number, whatever sentence or piece of a batch they are in). The constant entropy of
+the smoothed target that tensor2tensor subtracts is not subtracted: it changes no gradient.
+
+n target tokens, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+# Rows of logits held at once: a block of them in float32 should stay in the cache.
+ROWS_AT_ONCE = 512
+
+
+@dataclass(frozen=True)
+class LossSum:
+    """Sums over target tokens, in nats.
+
+    Attributes:
+        smoothed: the loss that is trained on.
+        nll: -log P of the true tokens, unsmoothed: what perplexity is made of.
+        tokens: how many tokens the sums are over.
+    """
+
+    smoothed: Tensor
+    nll: Tensor
+    tokens: int
+
+
+def label_smoothed_loss(
+    logits: Float[Tensor, "n V"], targets: Int64[Tensor, "n"], eps_ls: float, *, pad_id: int
+) -> LossSum:
+    """-sum_j q_j log p_j for each token, summed; q has 1 - eps_ls at the target and the rest spread evenly.
+
+    Written out, in float32 or better whatever the logits are. Targets equal to pad_id contribute nothing.
+    Columns at -inf have probability 0, get no smoothing mass and no gradient.
+    """
+    logits, targets = logits[targets != pad_id], targets[targets != pad_id]
+    logits = logits if logits.dtype == torch.float64 else logits.float()
+    log_p = logits.log_softmax(dim=-1)
+    legal = ~torch.isneginf(logits)
+    nll = -log_p.gather(-1, targets[:, None])[:, 0]
+    others = (legal.sum(dim=-1) - 1).clamp(min=1).to(log_p.dtype)
+    legal_sum = torch.where(legal, log_p, 0.0).sum(dim=-1)
+    smoothed = (1.0 - eps_ls) * nll - eps_ls / others * (legal_sum + nll)
+    return LossSum(smoothed.sum(), nll.sum().detach(), int(targets.shape[0]))
+
+
+class _OutputLoss(torch.autograd.Function):
+    """The loss of `hidden @ weight.T`, block of rows by block of rows, gradients on the way."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, eps_ls: float
+    ) -> tuple[Tensor, Tensor]:
+        wide = torch.float64 if hidden.dtype == torch.float64 else torch.float32
+        smoothed = torch.zeros((), dtype=wide, device=hidden.device)
+        nll = torch.zeros_like(smoothed)
+        needs_gradient = any(ctx.needs_input_grad[:2])
+        grad_hidden = torch.empty_like(hidden) if needs_gradient else None
+        grad_weight = torch.zeros(weight.shape, dtype=wide, device=weight.device) if needs_gradient else None
+        low = eps_ls / (weight.shape[0] - 1)
+        for start in range(0, hidden.shape[0], ROWS_AT_ONCE):
+            rows = slice(start, start + ROWS_AT_ONCE)
+            x, true = hidden[rows], targets[rows, None]
+            logits = F.linear(x, weight).to(wide)
+            log_Z = logits.logsumexp(dim=-1, keepdim=True)
+            true_logit = logits.gather(-1, true)
+            nll += (log_Z - true_logit).sum()
+            smoothed += (
+                log_Z - (1.0 - eps_ls - low) * true_logit - low * logits.sum(dim=-1, keepdim=True)
+            ).sum()
+            if grad_hidden is not None and grad_weight is not None:
+                # d loss / d logits = p - q
+                gradient = logits.sub_(log_Z).exp_().sub_(low)
+                gradient.scatter_add_(-1, true, torch.full_like(true, low - (1.0 - eps_ls), dtype=wide))
+                gradient = gradient.to(hidden.dtype)
+                torch.mm(gradient, weight, out=grad_hidden[rows])
+                grad_weight += gradient.t() @ x
+        if grad_hidden is not None and grad_weight is not None:
+            ctx.save_for_backward(grad_hidden, grad_weight.to(weight.dtype))
+        ctx.mark_non_differentiable(nll)
+        return smoothed, nll
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        grad_hidden, grad_weight = ctx.saved_tensors
+        scale = upstream[0]
+        return grad_hidden * scale.to(grad_hidden.dtype), grad_weight * scale.to(grad_weight.dtype), None, None
+
+
+def output_loss(
+    hidden: Float[Tensor, "B T d_model"],
+    weight: Float[Tensor, "V d_model"],
+    targets: Int64[Tensor, "B T"],
+    eps_ls: float,
+    *,
+    pad_id: int,
+) -> LossSum:
+    """`label_smoothed_loss` of the output map's logits, of which only a block of rows exists at a time.
+
+    Args:
+        hidden: the decoder's output.
+        weight: the output map's matrix.
+        targets: true tokens; those equal to pad_id contribute nothing.
+    """
+    real = (targets != pad_id).flatten().nonzero()[:, 0]
+    flat_hidden = hidden.reshape(-1, hidden.shape[-1]).index_select(0, real)
+    flat_targets = targets.flatten().index_select(0, real)
+    smoothed, nll = _OutputLoss.apply(flat_hidden, weight, flat_targets, eps_ls)
+    return LossSum(smoothed, nll, int(real.shape[0]))

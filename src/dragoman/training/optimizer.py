@@ -1,0 +1,115 @@
+"""Adam over all weights at once, with float32 masters where the model itself computes in bfloat16.
+
+Paper: 5.3
+Silent: number formats (masters, moments and the update are float32 whatever the model computes in; float64 stays
+float64); where epsilon is added (to the square root of the corrected second moment, Kingma & Ba 2015, algorithm 1);
+gradient clipping (none).
+
+The parameters of the model become views of one flat tensor, and so do their gradients: one kernel updates all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class _Slice:
+    name: str
+    start: int
+    shape: torch.Size
+
+    def of(self, flat: Tensor) -> Tensor:
+        return flat[self.start : self.start + self.shape.numel()].view(self.shape)
+
+
+class FlatAdam:
+    """Adam of a model's parameters.
+
+    Args:
+        model: its parameters are moved into one flat tensor; their values stay.
+        dtype: what the model computes in from now on.
+        beta_1, beta_2, epsilon: Adam's constants.
+    """
+
+    def __init__(
+        self, model: nn.Module, dtype: torch.dtype, *, beta_1: float, beta_2: float, epsilon: float
+    ) -> None:
+        self._slices, parameters = _layout(model)
+        wide = torch.float64 if dtype == torch.float64 else torch.float32
+        values = torch.cat([p.detach().reshape(-1).to(wide) for p in parameters])
+        self._master = values
+        self._weights = values if dtype == wide else values.to(dtype)
+        self._gradient = torch.zeros_like(self._weights)
+        self._sum = None if dtype == wide else torch.zeros_like(values)
+        for part, parameter in zip(self._slices, parameters, strict=True):
+            parameter.data = part.of(self._weights)
+            parameter.grad = part.of(self._gradient)
+        for buffer in model.buffers():
+            if buffer.is_floating_point():
+                buffer.data = buffer.data.to(dtype)
+        self._adam = torch.optim.Adam([self._master], betas=(beta_1, beta_2), eps=epsilon, fused=True)
+        self._state = {
+            "step": torch.zeros((), dtype=torch.float32),
+            "exp_avg": torch.zeros_like(values),
+            "exp_avg_sq": torch.zeros_like(values),
+        }
+        self._adam.state[self._master] = self._state
+
+    def zero_gradient(self) -> None:
+        """Before the first piece of a batch."""
+        self._gradient.zero_()
+        if self._sum is not None:
+            self._sum.zero_()
+
+    def gather(self) -> None:
+        """After the backward pass of each piece of a batch: adds its gradient in float32."""
+        if self._sum is not None:
+            self._sum += self._gradient
+            self._gradient.zero_()
+
+    def scale_gradient(self, scale: float) -> float:
+        """Multiplies the gathered gradient and returns its Euclidean norm after that."""
+        gradient = self._gradient if self._sum is None else self._sum
+        gradient *= scale
+        return float(gradient.norm())
+
+    def step(self, rate: float) -> None:
+        """One update of all weights with the gathered gradient."""
+        self._adam.param_groups[0]["lr"] = rate
+        self._master.grad = self._gradient if self._sum is None else self._sum
+        self._adam.step()
+        self._master.grad = None
+        if self._weights is not self._master:
+            self._weights.copy_(self._master)
+
+    def weights(self) -> dict[str, Tensor]:
+        """The master weights by name, as views."""
+        return {part.name: part.of(self._master) for part in self._slices}
+
+    def moments(self) -> dict[str, Tensor]:
+        """Adam's moments as `first.NAME` and `second.NAME`, as views."""
+        first = {f"first.{p.name}": p.of(self._state["exp_avg"]) for p in self._slices}
+        return first | {f"second.{p.name}": p.of(self._state["exp_avg_sq"]) for p in self._slices}
+
+    @torch.no_grad()
+    def load(self, weights: dict[str, Tensor], moments: dict[str, Tensor], steps: int) -> None:
+        """Sets weights, moments and the number of updates done; names and shapes are the caller's to check."""
+        for name, view in (self.weights() | self.moments()).items():
+            view.copy_((weights | moments)[name])
+        self._state["step"].fill_(steps)
+        if self._weights is not self._master:
+            self._weights.copy_(self._master)
+
+
+def _layout(model: nn.Module) -> tuple[list[_Slice], list[nn.Parameter]]:
+    """Every parameter once, by its first name, in the order of `named_parameters`."""
+    slices, parameters, start = [], [], 0
+    for name, parameter in model.named_parameters():
+        slices.append(_Slice(name, start, parameter.shape))
+        parameters.append(parameter)
+        start += parameter.numel()
+    return slices, parameters

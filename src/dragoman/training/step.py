@@ -1,0 +1,124 @@
+"""One update: forward, loss, backward and Adam, in pieces where memory is short.
+
+Paper: 5.1, 5.3, 5.4
+Silent: the order of random numbers (dropout of update s is drawn from a generator seeded with (seed, s), so that an
+update is a function of weights, batch, seed and number, and nothing else has to be saved to go on).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from dragoman.data.batches import Batch
+from dragoman.errors import NonFiniteLoss
+from dragoman.model.transformer import Transformer
+from dragoman.recipe import Recipe
+from dragoman.training.loss import output_loss
+from dragoman.training.optimizer import FlatAdam
+from dragoman.training.schedule import learning_rate
+
+
+@dataclass(frozen=True)
+class Update:
+    """What an update measured; losses a target token, in nats."""
+
+    loss: float
+    nll: float
+    rate: float
+    gradient_norm: float
+
+
+def pieces(batch: Batch, tokens_at_once: int) -> Iterator[Batch]:
+    """Cuts a batch into runs of rows of at most so many positions a side (always at least one row)."""
+    longest = max(batch.source_ids.shape[1], batch.target_output_ids.shape[1])
+    rows = max(1, tokens_at_once // longest)
+    if rows >= len(batch):
+        yield batch
+        return
+    for start in range(0, len(batch), rows):
+        yield _rows(batch, slice(start, start + rows))
+
+
+def _rows(batch: Batch, rows: slice) -> Batch:
+    """Some rows of a batch, without the columns that are padding in all of them."""
+    source, target = batch.source_ids[rows], batch.target_output_ids[rows]
+    S = int((source != 0).sum(dim=1).max())
+    T = int((target != 0).sum(dim=1).max())
+    return Batch(
+        source_ids=source[:, :S],
+        target_input_ids=batch.target_input_ids[rows, :T],
+        target_output_ids=target[:, :T],
+        pair_indices=batch.pair_indices[rows],
+        source_tokens=int((source != 0).sum()),
+        target_tokens=int((target != 0).sum()),
+    )
+
+
+def gradient(
+    model: Transformer, optimizer: FlatAdam, batch: Batch, *, eps_ls: float, tokens_at_once: int
+) -> tuple[float, float]:
+    """Leaves the gradient of the summed loss in the optimizer; returns the sums of loss and nll."""
+    optimizer.zero_gradient()
+    loss_sum = nll_sum = 0.0
+    pad_id = model.config.pad_id
+    for piece in pieces(batch, tokens_at_once):
+        hidden = model.hidden(piece.source_ids, piece.target_input_ids)
+        loss = output_loss(hidden, model.output_weight, piece.target_output_ids, eps_ls, pad_id=pad_id)
+        loss.smoothed.backward()  # type: ignore[no-untyped-call]
+        optimizer.gather()
+        loss_sum += loss.smoothed.item()
+        nll_sum += loss.nll.item()
+    return loss_sum, nll_sum
+
+
+def update(model: Transformer, optimizer: FlatAdam, batch: Batch, recipe: Recipe, step: int) -> Update:
+    """Update number `step` (from 1) of the model in place.
+
+    Raises:
+        NonFiniteLoss: the loss or the gradient is infinite or not a number; no weight was changed.
+    """
+    training = recipe.training
+    torch.manual_seed(_seed(training.seed, step))
+    model.train()
+    loss_sum, nll_sum = gradient(
+        model,
+        optimizer,
+        batch,
+        eps_ls=training.eps_ls,
+        tokens_at_once=recipe.batch.tokens_at_once,
+    )
+    norm = optimizer.scale_gradient(1.0 / batch.target_tokens)
+    if not (math.isfinite(loss_sum) and math.isfinite(norm)):
+        raise _not_finite(batch, step, loss_sum, norm)
+    rate = learning_rate(
+        step,
+        d_model=model.config.d_model,
+        warmup_steps=recipe.optimizer.warmup_steps,
+        factor=recipe.optimizer.factor,
+    )
+    optimizer.step(rate)
+    return Update(loss_sum / batch.target_tokens, nll_sum / batch.target_tokens, rate, norm)
+
+
+def _seed(seed: int, step: int) -> int:
+    """A 64-bit mix of the two, so that neighboring pairs do not share streams (splitmix64's finalizer)."""
+    z = (seed * 0x9E3779B97F4A7C15 + step) & 0xFFFF_FFFF_FFFF_FFFF
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFF_FFFF_FFFF_FFFF
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & 0xFFFF_FFFF_FFFF_FFFF
+    return z ^ (z >> 31)
+
+
+def _not_finite(batch: Batch, step: int, loss: float, norm: float) -> NonFiniteLoss:
+    pairs = batch.pair_indices.tolist()
+    shown = ", ".join(map(str, pairs[:10])) + (", ..." if len(pairs) > 10 else "")
+    return NonFiniteLoss(
+        f"update {step}: the summed loss is {loss} and the gradient's norm {norm}; no weight was changed",
+        where=f"batch of {len(pairs)} pairs (numbers {shown}), {batch.source_tokens} source and "
+        f"{batch.target_tokens} target tokens, longest {batch.source_ids.shape[1]} and "
+        f"{batch.target_output_ids.shape[1]}",
+        cure="go on from the last checkpoint with a lower optimizer.factor or more optimizer.warmup_steps",
+    )

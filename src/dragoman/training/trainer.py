@@ -1,0 +1,231 @@
+"""The training loop: updates, validation, checkpoints, until a limit or a signal.
+
+Paper: 5
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from dragoman.bundle import BundleFacts
+from dragoman.data.batches import Batch, BatchLoader, Cursor
+from dragoman.errors import CheckpointError
+from dragoman.model.transformer import Transformer
+from dragoman.recipe import Recipe
+from dragoman.standing import standing
+from dragoman.training.checkpoint import Checkpoint, Place, save_checkpoint, threads
+from dragoman.training.events import Emit, Ended, Said, Saved, Started, Stepped, Validated
+from dragoman.training.optimizer import FlatAdam
+from dragoman.training.step import Update, update
+from dragoman.training.stopping import StopRequest
+from dragoman.training.validation import dev_loss
+
+RATE_WINDOW = 50  # updates that tokens a second are measured over
+
+CPU = torch.device("cpu")
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a run works on.
+
+    Attributes:
+        loader: training batches from a cursor.
+        dev: makes the dev batches anew each time; None: no validation.
+        translate_dev: dev BLEU of the model as it is, or None.
+        facts: what goes into each checkpoint.
+        checkpoints: where they go.
+        device: what computes.
+    """
+
+    loader: BatchLoader
+    dev: Callable[[], Iterator[Batch]] | None
+    translate_dev: Callable[[Transformer], float] | None
+    facts: BundleFacts
+    checkpoints: Path
+    device: torch.device = CPU
+
+
+class Trainer:
+    """One run in progress: the model, its optimizer and its place.
+
+    Args:
+        task: data, and where checkpoints go.
+        recipe: the rules.
+        emit: told of every event.
+        resume: a checkpoint to go on from.
+
+    Raises:
+        CheckpointError: the checkpoint is of other batches or sizes.
+    """
+
+    def __init__(self, task: Task, recipe: Recipe, emit: Emit, *, resume: Checkpoint | None = None) -> None:
+        self.task, self.recipe, self.emit = task, recipe, emit
+        training, rule = recipe.training, recipe.optimizer
+        self.model = Transformer(task.facts.config, seed=training.seed).to(task.device)
+        self.optimizer = FlatAdam(
+            self.model,
+            DTYPES[training.precision],
+            beta_1=rule.beta_1,
+            beta_2=rule.beta_2,
+            epsilon=rule.epsilon,
+        )
+        self.place = Place(
+            step=0, epoch=0, batch=0, plan_digest=task.loader.plan.digest, threads=threads()
+        )
+        self._saved_step: int | None = None
+        if resume is not None:
+            self._go_on_from(resume)
+        self._recent: deque[tuple[float, int]] = deque(maxlen=RATE_WINDOW)
+
+    def _go_on_from(self, checkpoint: Checkpoint) -> None:
+        place = checkpoint.place
+        if place.plan_digest != self.place.plan_digest:
+            raise CheckpointError(
+                "the checkpoint counts other batches: corpus, budgets, max_length or seed have changed",
+                where=str(checkpoint.bundle.directory),
+                cure="go on with the recipe and corpus the run began with, or start a new run",
+            )
+        checkpoint.load_into(self.optimizer)
+        if place.threads != threads():
+            self.emit(
+                Said(
+                    f"the run had {place.threads} threads and now has {threads()}: it goes on, but not bit for "
+                    "bit as it would have"
+                )
+            )
+        self.place = place.model_copy(update={"threads": threads()})
+        self._saved_step = place.step
+
+    def run(self, stop: StopRequest) -> str:
+        """Trains until a limit or a request; a checkpoint stands at the end.
+
+        Returns:
+            Why it ended: "steps", "minutes", "patience" or "signal".
+        """
+        training = self.recipe.training
+        self.emit(
+            Started(
+                step=self.place.step,
+                max_steps=training.max_steps,
+                max_minutes=training.max_minutes,
+                batches_an_epoch=len(self.task.loader.plan),
+                parameters=sum(p.numel() for p in self.model.parameters()),
+                standing=standing(self.recipe).banner(self.recipe.name),
+            )
+        )
+        clock = _Clock(self.place.seconds)
+        saved_at = clock.seconds()
+        batches = self.task.loader.batches(Cursor(self.place.epoch, self.place.batch))
+        while (reason := self._reason_to_stop(clock, stop)) is None:
+            batch, cursor = next(batches)
+            self._update(batch.to(self.task.device), cursor, clock)
+            due = self._checkpoint_due(clock.seconds() - saved_at)
+            best = self._validate(clock) if self._validation_due(due) else False
+            if due or best:
+                self._save(clock, best=best)
+                saved_at = clock.seconds()
+        if self._saved_step != self.place.step:
+            best = False if stop else self._validate(clock)
+            self._save(clock, best=best)
+        self.emit(Ended(self.place.step, reason, clock.seconds()))
+        return reason
+
+    def _reason_to_stop(self, clock: _Clock, stop: StopRequest) -> str | None:
+        training = self.recipe.training
+        if stop:
+            return "signal"
+        if self.place.step >= training.max_steps:
+            return "steps"
+        if training.max_minutes is not None and clock.seconds() >= 60.0 * training.max_minutes:
+            return "minutes"
+        if training.patience is not None and self.place.validations_without_best >= training.patience:
+            return "patience"
+        return None
+
+    def _update(self, batch: Batch, cursor: Cursor, clock: _Clock) -> None:
+        began, epoch, step = time.perf_counter(), self.place.epoch, self.place.step + 1
+        done = update(self.model, self.optimizer, batch, self.recipe, step)
+        self._recent.append((time.perf_counter() - began, batch.source_tokens + batch.target_tokens))
+        self.place = self.place.model_copy(
+            update={"step": step, "epoch": cursor.epoch, "batch": cursor.batch}
+        )
+        self.emit(self._stepped(done, batch, epoch, clock))
+
+    def _stepped(self, done: Update, batch: Batch, epoch: int, clock: _Clock) -> Stepped:
+        seconds, tokens = map(sum, zip(*self._recent, strict=True))
+        return Stepped(
+            step=self.place.step,
+            epoch=epoch,
+            loss=done.loss,
+            nll=done.nll,
+            rate=done.rate,
+            gradient_norm=done.gradient_norm,
+            source_tokens=batch.source_tokens,
+            target_tokens=batch.target_tokens,
+            seconds=clock.seconds(),
+            tokens_per_second=tokens / max(seconds, 1e-9),
+        )
+
+    def _checkpoint_due(self, seconds_since: float) -> bool:
+        training = self.recipe.training
+        by_steps = training.checkpoint_steps is not None and self.place.step % training.checkpoint_steps == 0
+        return by_steps or seconds_since >= 60.0 * training.checkpoint_minutes
+
+    def _validation_due(self, checkpoint_due: bool) -> bool:
+        every = self.recipe.training.validate_steps
+        return checkpoint_due if every is None else self.place.step % every == 0
+
+    def _validate(self, clock: _Clock) -> bool:
+        """Validates; whether the loss is the best so far (a tie or NaN is not)."""
+        if self.task.dev is None:
+            return False
+        batches = (batch.to(self.task.device) for batch in self.task.dev())
+        measured = dev_loss(self.model, batches, self.recipe.training.eps_ls)
+        bleu = None if self.task.translate_dev is None else self.task.translate_dev(self.model)
+        best = measured.loss < (math.inf if self.place.best_loss is None else self.place.best_loss)
+        changes: dict[str, float | int] = {"validations_without_best": self.place.validations_without_best + 1}
+        if best:
+            changes = {
+                "best_loss": measured.loss,
+                "best_step": self.place.step,
+                "validations_without_best": 0,
+            }
+        self.place = self.place.model_copy(update=changes)
+        self.emit(
+            Validated(
+                self.place.step, measured.loss, measured.perplexity, bleu, best=best, seconds=clock.seconds()
+            )
+        )
+        return best
+
+    def _save(self, clock: _Clock, *, best: bool) -> None:
+        self.place = self.place.model_copy(update={"seconds": clock.seconds()})
+        name = save_checkpoint(
+            self.task.checkpoints,
+            self.task.facts,
+            self.optimizer,
+            self.place,
+            keep=self.recipe.training.keep_checkpoints,
+            best=best,
+        )
+        self._saved_step = self.place.step
+        self.emit(Saved(self.place.step, name))
+
+
+class _Clock:
+    """Seconds of training, those of earlier sessions included."""
+
+    def __init__(self, before: float) -> None:
+        self._start = time.monotonic() - before
+
+    def seconds(self) -> float:
+        return time.monotonic() - self._start

@@ -1,0 +1,407 @@
+"""Text in, translations out: subwords, batches, model and search put together.
+
+Paper: 6.1
+Silent: what to do with a text longer than the model was trained on (it is split where a sentence or a word ends,
+translated in parts and joined by a space, and flagged `split`); blank units (they give blank units, score 0).
+
+B sentences of a batch, S source positions, T target positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from dragoman.bundle import Bundle, bundle_in, open_bundle
+from dragoman.errors import ConfigError, DragomanError
+from dragoman.model.incremental import IncrementalDecoder
+from dragoman.model.transformer import Transformer
+from dragoman.search.beam import beam_search
+from dragoman.search.length import length_penalty
+from dragoman.search.options import SearchOptions
+from dragoman.search.sampling import SamplingOptions, sample
+from dragoman.search.step import Hypothesis
+from dragoman.text.normalize import is_blank
+from dragoman.text.split import split_ids
+from dragoman.text.subwords import Subwords
+
+Precision = Literal["fp32", "bf16"]
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+# (step function, source lengths, numbers of the parts) -> hypotheses of each part
+Search = Callable[[IncrementalDecoder, list[int], list[int]], list[list[Hypothesis]]]
+
+BATCH_TOKENS = 2048  # source positions, padding included, searched at once
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One hypothesis as text.
+
+    Attributes:
+        text: the translation.
+        score: log P / lp(n), natural logarithm (SEARCH: ((5 + n) / 6)^alpha).
+        log_probability: log P of the pieces, EOS included.
+        pieces: its subwords, without EOS; of a split unit those of all parts.
+        truncated: the length limit cut it: it has no EOS.
+    """
+
+    text: str
+    score: float
+    log_probability: float
+    pieces: tuple[str, ...]
+    truncated: bool
+
+
+@dataclass(frozen=True)
+class Translation:
+    """What became of one unit; always one for each unit, in order.
+
+    Attributes:
+        source: the unit as given.
+        text: its translation.
+        score, log_probability, pieces, truncated: as in `Alternative`.
+        split: the unit was too long for the model and was translated in parts.
+        parts: how many parts (1, or 0 for a blank unit).
+        alternatives: the second to n-th best.
+    """
+
+    source: str
+    text: str
+    score: float
+    log_probability: float
+    pieces: tuple[str, ...]
+    truncated: bool
+    split: bool = False
+    parts: int = 1
+    alternatives: tuple[Alternative, ...] = ()
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Names of what a reader should know: "truncated", "split"."""
+        return tuple(name for name in ("truncated", "split") if getattr(self, name))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A run of source tokens that fits the model; EOS is its last."""
+
+    unit: int
+    ids: list[int]
+
+
+@dataclass(frozen=True)
+class Translator:
+    """A model with its subwords, ready to translate.
+
+    Attributes:
+        model: in evaluation mode.
+        source_subwords, target_subwords: those it was trained with.
+        max_source_tokens: longest source the model is given at once, EOS included.
+        batch_tokens: source positions searched at once.
+        source_language, target_language: codes, or None.
+        standing: one line on how the model stands to the paper.
+    """
+
+    model: Transformer
+    source_subwords: Subwords
+    target_subwords: Subwords
+    max_source_tokens: int = 256
+    batch_tokens: int = BATCH_TOKENS
+    source_language: str | None = None
+    target_language: str | None = None
+    standing: str = ""
+    path: Path | None = None
+    _device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+
+    @classmethod
+    def load(
+        cls, path: str | Path, *, device: str = "cpu", precision: Precision = "fp32"
+    ) -> Translator:
+        """Loads a model bundle, or the model or newest checkpoint of a run.
+
+        Args:
+            path: a directory.
+            device: "cpu", "cuda", "cuda:1", "mps".
+            precision: number format of weights and activations.
+
+        Raises:
+            CheckpointError: there is no whole model there.
+            ConfigError: the device is not there, or the precision has no such name.
+        """
+        if precision not in DTYPES:
+            raise ConfigError(f"no precision {precision!r}", cure=f"choose from {', '.join(DTYPES)}")
+        bundle = open_bundle(bundle_in(Path(path)))
+        return cls.of(bundle, device=usable_device(device), dtype=DTYPES[precision])
+
+    @classmethod
+    def of(cls, bundle: Bundle, *, device: torch.device, dtype: torch.dtype) -> Translator:
+        """The translator of an opened bundle."""
+        facts = bundle.facts
+        return cls(
+            model=bundle.model(dtype).to(device),
+            source_subwords=facts.source_subwords,
+            target_subwords=facts.target_subwords,
+            max_source_tokens=facts.recipe.batch.max_length,
+            source_language=facts.source_language,
+            target_language=facts.target_language,
+            standing=bundle.manifest.standing,
+            path=bundle.directory,
+            _device=device,
+        )
+
+    def translate(
+        self,
+        units: Sequence[str],
+        *,
+        beam_size: int = 4,
+        alpha: float = 0.6,
+        n_best: int = 1,
+        min_length: int = 1,
+        max_extra: int = 50,
+    ) -> list[Translation]:
+        """Translates each unit; as many come back as were given, in order.
+
+        Args:
+            units: texts; a blank one gives itself back, without the model.
+            beam_size: 1 is greedy.
+            alpha: exponent of the length penalty.
+            n_best: how many translations of each; the first is the translation, the others are its
+                alternatives.
+            min_length: fewest tokens, EOS included.
+            max_extra: most tokens over the source's length, EOS included on both.
+
+        Raises:
+            ConfigError: an option is not usable, or `units` is not a list of texts.
+        """
+        options = SearchOptions(
+            beam_size=beam_size, alpha=alpha, n_best=n_best, min_length=min_length, max_extra=max_extra
+        )
+
+        def search(step: IncrementalDecoder, lengths: list[int], _numbers: list[int]) -> list[list[Hypothesis]]:
+            return beam_search(
+                step,
+                source_lengths=lengths,
+                options=options,
+                bos_id=Subwords.BOS_ID,
+                eos_id=Subwords.EOS_ID,
+                forbidden_ids=self.target_subwords.forbidden_ids,
+                device=self._device,
+            )
+
+        return self._translate(units, search, alpha)
+
+    def sample(
+        self,
+        units: Sequence[str],
+        *,
+        seed: int,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        alpha: float = 0.6,
+        n: int = 1,
+        max_extra: int = 50,
+    ) -> list[Translation]:
+        """Draws translations instead of searching for the best; the same seed gives the same ones.
+
+        Args:
+            units: texts.
+            seed: of the draws; part k of all parts draws from (seed, k), whatever batch it is in.
+            temperature: logits are divided by it.
+            top_k: draw from the k most probable tokens only; 0: from all.
+            top_p: draw from the fewest tokens that hold this much probability.
+            alpha: for the reported score.
+            n: draws a unit.
+            max_extra: as in `translate`.
+
+        Raises:
+            ConfigError: an option is not usable.
+        """
+        options = SamplingOptions(
+            seed=seed,
+            samples=n,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            alpha=alpha,
+            max_extra=max_extra,
+        )
+
+        def search(step: IncrementalDecoder, lengths: list[int], numbers: list[int]) -> list[list[Hypothesis]]:
+            return sample(
+                step,
+                source_lengths=lengths,
+                options=options,
+                sentence_numbers=numbers,
+                bos_id=Subwords.BOS_ID,
+                eos_id=Subwords.EOS_ID,
+                forbidden_ids=self.target_subwords.forbidden_ids,
+                device=self._device,
+            )
+
+        return self._translate(units, search, alpha)
+
+    def _translate(self, units: Sequence[str], search: Search, alpha: float) -> list[Translation]:
+        check_units(units, "units")
+        parts = [part for number, unit in enumerate(units) for part in self._parts(number, unit)]
+        found: list[list[Hypothesis]] = [[] for _ in parts]
+        for numbers in self._batches([len(part.ids) for part in parts]):
+            chosen = [parts[k].ids for k in numbers]
+            step = IncrementalDecoder(self.model, self._padded(chosen))
+            answers = search(step, [len(ids) for ids in chosen], numbers)
+            for k, hypotheses in zip(numbers, answers, strict=True):
+                found[k] = hypotheses
+        by_unit: list[list[list[Hypothesis]]] = [[] for _ in units]
+        for part, hypotheses in zip(parts, found, strict=True):
+            by_unit[part.unit].append(hypotheses)
+        return [self._translation(u, answers, alpha) for u, answers in zip(units, by_unit, strict=True)]
+
+    def _parts(self, number: int, unit: str) -> list[_Part]:
+        if is_blank(unit):
+            return []
+        ids = self.source_subwords.encode(unit)
+        runs = split_ids(ids, self.source_subwords.pieces(ids), longest=self.max_source_tokens - 1)
+        return [_Part(number, [*run, Subwords.EOS_ID]) for run in runs]
+
+    def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
+        """Numbers of the parts, longest first, as many as fit `batch_tokens` with padding."""
+        order = sorted(range(len(lengths)), key=lambda k: -lengths[k])
+        start = 0
+        while start < len(order):
+            rows = max(1, self.batch_tokens // lengths[order[start]])
+            yield order[start : start + rows]
+            start += rows
+
+    def _padded(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        longest = max(map(len, rows))
+        padded = [[*row, *[self.model.config.pad_id] * (longest - len(row))] for row in rows]
+        return torch.tensor(padded, dtype=torch.int64, device=self._device)
+
+    def _translation(self, unit: str, answers: list[list[Hypothesis]], alpha: float) -> Translation:
+        if not answers:
+            return Translation(unit, unit, 0.0, 0.0, (), truncated=False, parts=0)
+        if not all(answers):
+            raise DragomanError(
+                "the model leaves no token that may be produced",
+                where=f"unit {unit[:60]!r}",
+                cure="lower min_length, or check the model: it may have diverged",
+            )
+        count = max(map(len, answers))
+        ranked = [self._joined([a[min(rank, len(a) - 1)] for a in answers], alpha) for rank in range(count)]
+        best = ranked[0]
+        return Translation(
+            unit,
+            best.text,
+            best.score,
+            best.log_probability,
+            best.pieces,
+            best.truncated,
+            split=len(answers) > 1,
+            parts=len(answers),
+            alternatives=tuple(ranked[1:]),
+        )
+
+    def _joined(self, hypotheses: list[Hypothesis], alpha: float) -> Alternative:
+        """One hypothesis of each part, joined; log P and lengths add up."""
+        subwords = self.target_subwords
+        tokens = [[t for t in h.tokens if t != Subwords.EOS_ID] for h in hypotheses]
+        log_probability = sum(h.log_probability for h in hypotheses)
+        n = sum(len(h.tokens) for h in hypotheses)
+        return Alternative(
+            text=" ".join(subwords.decode(run) for run in tokens),
+            score=log_probability / length_penalty(n, alpha),
+            log_probability=log_probability,
+            pieces=tuple(piece for run in tokens for piece in subwords.pieces(run)),
+            truncated=any(h.truncated for h in hypotheses),
+        )
+
+    def score(
+        self, sources: Sequence[str], targets: Sequence[str], alpha: float = 0.6
+    ) -> list[float]:
+        """log P / lp(n) of each target given its source, in its canonical segmentation.
+
+        Two blank units score 0, as `translate` says. A text may be longer than any trained on: it is scored
+        whole.
+
+        Raises:
+            ConfigError: the lists differ in length, or hold something else than texts.
+        """
+        check_units(targets, "targets")
+        return self.score_ids(sources, [self.target_subwords.encode(target) for target in targets], alpha)
+
+    def score_pieces(
+        self, sources: Sequence[str], pieces: Sequence[Sequence[str]], alpha: float = 0.6
+    ) -> list[float]:
+        """As `score`, of targets given as pieces: reproduces what `translate` reported.
+
+        Raises:
+            ConfigError: a piece is not in the vocabulary, or the lists differ in length.
+        """
+        return self.score_ids(sources, [self.target_subwords.ids_of(row) for row in pieces], alpha)
+
+    def score_ids(
+        self, sources: Sequence[str], target_ids: Sequence[Sequence[int]], alpha: float = 0.6
+    ) -> list[float]:
+        """As `score`, of target ids without BOS and EOS."""
+        check_units(sources, "sources")
+        if len(sources) != len(target_ids):
+            raise ConfigError(f"{len(sources)} sources but {len(target_ids)} targets to score")
+        scores = [0.0] * len(sources)
+        blank = [is_blank(s) and not t for s, t in zip(sources, target_ids, strict=True)]
+        kept = [k for k in range(len(sources)) if not blank[k]]
+        source_ids = {k: [*self.source_subwords.encode(sources[k]), Subwords.EOS_ID] for k in kept}
+        outputs = {k: [*target_ids[k], Subwords.EOS_ID] for k in kept}
+        lengths = [max(len(source_ids[k]), len(outputs[k])) for k in kept]
+        for numbers in self._batches(lengths):
+            rows = [kept[j] for j in numbers]
+            totals = self._log_probabilities([source_ids[k] for k in rows], [outputs[k] for k in rows])
+            for k, total in zip(rows, totals, strict=True):
+                scores[k] = total / length_penalty(len(outputs[k]), alpha)
+        return scores
+
+    @torch.inference_mode()
+    def _log_probabilities(self, sources: list[list[int]], outputs: list[list[int]]) -> list[float]:
+        """log P of each output, EOS included, by one pass over all positions at once."""
+        inputs = self._padded([[Subwords.BOS_ID, *row[:-1]] for row in outputs])
+        true = self._padded(outputs)
+        logits = self.model(self._padded(sources), inputs).float()
+        chosen = logits.gather(-1, true[:, :, None])[:, :, 0] - logits.logsumexp(dim=-1)
+        is_token = torch.arange(true.shape[1], device=self._device) < torch.tensor(
+            [[len(row)] for row in outputs], device=self._device
+        )
+        totals: list[float] = chosen.double().masked_fill(~is_token, 0.0).sum(dim=1).tolist()
+        return totals
+
+
+def check_units(units: Sequence[str], name: str) -> None:
+    """Refuses a single text where a list of them is due, and anything in it that is no text.
+
+    Raises:
+        ConfigError: names the place.
+    """
+    if isinstance(units, str):
+        raise ConfigError(f"{name} is one text, not a list of texts", cure=f"give [{name}]")
+    for number, unit in enumerate(units):
+        if not isinstance(unit, str):
+            raise ConfigError(f"{name}[{number}] is {type(unit).__name__}, not a text", where=name)
+
+
+def usable_device(name: str) -> torch.device:
+    """The device of that name.
+
+    Raises:
+        ConfigError: there is none here.
+    """
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).split("\n")[0]
+        raise ConfigError(f"device {name!r} cannot be used: {reason}", cure="use --device cpu") from None
+    return device

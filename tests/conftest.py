@@ -1,0 +1,50 @@
+"""What all tests share: shapes checked as annotated, fixed threads, where the real text lies.
+
+Tests that take more than a few seconds are marked `@pytest.mark.slow`; `make test` leaves them out.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import hypothesis
+import jaxtyping
+import pytest
+
+# Must come before the first import of these packages: from here on every call into them checks the shapes
+# and types in its annotations. text/ and data/ have no tensors in their signatures to speak of.
+CHECKED = ("dragoman.model", "dragoman.search", "dragoman.training")
+jaxtyping.install_import_hook(list(CHECKED), "beartype.beartype")
+
+# Modules that tests share (`from paper import reference`, `import random_models`): tests are no package.
+sys.path.insert(0, str(Path(__file__).parent))
+
+hypothesis.settings.register_profile("default", deadline=None, print_blob=True)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: takes more than a few seconds; `make test` leaves it out")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    """Sums depend on the number of threads in their last bits: one thread, where torch is in use at all."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.get_num_threads() != 1:
+        torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def data_root() -> Path:
+    """The folder of real text, named by the environment alone."""
+    named = os.environ.get("DRAGOMAN_DATA")
+    if not named:
+        pytest.skip("DRAGOMAN_DATA is not set: no real text to test with")
+    root = Path(named)
+    if not root.is_dir():
+        pytest.skip(f"DRAGOMAN_DATA names {named}, which is not a folder")
+    return root.resolve()

@@ -1,0 +1,121 @@
+"""The two forms of Eq. 1, written out and fused, agree in values and gradients under every kind of mask."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from dragoman.model import attention
+from dragoman.model.attention import FUSED_FROM_KEYS, attend, attend_fused, attend_written_out
+from dragoman.model.mask import causal_mask, padding_mask, segment_mask
+
+TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3}
+L = 6
+SEGMENTS = torch.tensor([[1, 1, 2, 2, 2, 0], [1, 2, 2, 3, 0, 0]])
+IDS = torch.tensor([[5, 6, 7, 8, 0, 0], [4, 0, 0, 0, 0, 0]])
+MASKS = {
+    "none": None,
+    "padding": padding_mask(IDS, 0),
+    "padding within": padding_mask(torch.tensor([[5, 0, 7, 8, 0, 2], [0, 0, 0, 0, 0, 3]]), 0),
+    "causal": causal_mask(L),
+    "causal and padding": causal_mask(L) & padding_mask(IDS, 0),
+    "packed": segment_mask(SEGMENTS, SEGMENTS),
+    "packed and causal": segment_mask(SEGMENTS, SEGMENTS) & causal_mask(L),
+    "one sentence dead": padding_mask(torch.tensor([[5, 6, 7, 8, 0, 0], [0, 0, 0, 0, 0, 0]]), 0),
+    "all dead": torch.zeros(2, 1, 1, L, dtype=torch.bool),
+}
+
+
+def inputs(dtype: torch.dtype, *, d_k: int, d_v: int, seed: int = 0, length: int = L) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    sizes = (d_k, d_k, d_v)
+    drawn = [torch.randn(2, 3, length, d, generator=generator, dtype=torch.float64) for d in sizes]
+    return [tensor.to(dtype).requires_grad_() for tensor in drawn]
+
+
+def values_and_gradients(form, Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None) -> list[Tensor]:
+    output = form(Q, K, V, mask)
+    # A weight for each number of the output, so that no gradient cancels.
+    weight = torch.linspace(-1.0, 1.0, output.numel(), dtype=output.dtype).view_as(output)
+    return [output.detach(), *torch.autograd.grad((output * weight).sum(), [Q, K, V])]
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize(("d_k", "d_v"), [(8, 8), (4, 6)], ids=["d_k = d_v", "d_k != d_v"])
+def test_values_and_gradients_agree(mask, dtype, d_k, d_v):
+    tensors = inputs(dtype, d_k=d_k, d_v=d_v)
+    exact = values_and_gradients(attend_written_out, *[t.detach().double().requires_grad_() for t in tensors], mask)
+    for form in (attend_written_out, attend_fused):
+        for got, want in zip(values_and_gradients(form, *tensors, mask), exact, strict=True):
+            assert got.dtype == dtype
+            torch.testing.assert_close(got.double(), want, rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype])
+
+
+@pytest.mark.parametrize("form", [attend_written_out, attend_fused, attend])
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("kind", ["packed", "packed and causal", "one sentence dead", "all dead"])
+def test_a_query_with_no_legal_key_gives_zeros_and_gets_no_gradient(form, dtype, kind):
+    mask = MASKS[kind]
+    dead = ~mask.any(dim=-1).expand(2, 1, L)[:, 0]
+    assert dead.any()
+    output, to_Q, to_K, to_V = values_and_gradients(form, *inputs(dtype, d_k=4, d_v=6), mask)
+    for gradient in (to_Q, to_K, to_V):
+        assert gradient.isfinite().all()
+    for b in range(2):
+        assert (output[b, :, dead[b]] == 0).all()
+        assert (to_Q[b, :, dead[b]] == 0).all()
+        assert (output[b, :, ~dead[b]] != 0).all()
+
+
+@pytest.mark.parametrize("form", [attend_written_out, attend_fused])
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+def test_illegal_keys_get_weight_zero_whatever_their_score(form, dtype):
+    """Also where each legal score lies far below zero, where a mask of a merely large number would fail."""
+    Q = torch.full((1, 1, 1, 1), 100.0, dtype=dtype)
+    K = torch.tensor([-300.0, -300.0, 300.0], dtype=dtype).view(1, 1, 3, 1)
+    V = torch.tensor([1.0, 3.0, 1000.0], dtype=dtype).view(1, 1, 3, 1)
+    mask = torch.tensor([True, True, False]).view(1, 1, 1, 3)
+    assert form(Q, K, V, mask).item() == 2.0
+
+
+@settings(max_examples=40)
+@given(rows=st.lists(st.lists(st.booleans(), min_size=L, max_size=L), min_size=L, max_size=L), seed=st.integers(0, 99))
+def test_any_mask_at_all(rows, seed):
+    mask = torch.tensor(rows)[None, None]
+    tensors = inputs(torch.float64, d_k=4, d_v=6, seed=seed)
+    one, other = (values_and_gradients(form, *tensors, mask) for form in (attend_written_out, attend_fused))
+    for got, want in zip(one, other, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("per_head", [False, True])
+def test_masks_may_differ_between_heads_and_sentences(per_head):
+    generator = torch.Generator().manual_seed(1)
+    mask = torch.rand(2, 3 if per_head else 1, L, L, generator=generator) < 0.5
+    tensors = inputs(torch.float64, d_k=4, d_v=4)
+    torch.testing.assert_close(attend_fused(*tensors, mask), attend_written_out(*tensors, mask))
+    alone = [attend_written_out(*[t[b : b + 1] for t in tensors], mask[b : b + 1]) for b in range(2)]
+    torch.testing.assert_close(attend_written_out(*tensors, mask), torch.cat(alone))
+
+
+@pytest.mark.parametrize("keys", [FUSED_FROM_KEYS - 1, FUSED_FROM_KEYS])
+def test_the_form_is_chosen_by_the_number_of_keys(monkeypatch, keys):
+    used = []
+    for name in ("attend_fused", "attend_written_out"):
+        original = getattr(attention, name)
+        monkeypatch.setattr(attention, name, lambda *a, n=name, f=original: (used.append(n), f(*a))[1])
+    tensors = inputs(torch.float32, d_k=4, d_v=4, length=keys)
+    attend(*tensors, causal_mask(keys))
+    assert used == ["attend_fused" if keys >= FUSED_FROM_KEYS else "attend_written_out"]
+
+
+def test_both_forms_agree_at_the_length_where_the_choice_changes():
+    tensors = inputs(torch.float32, d_k=4, d_v=4, length=FUSED_FROM_KEYS)
+    mask = causal_mask(FUSED_FROM_KEYS)
+    one, other = (values_and_gradients(form, *tensors, mask) for form in (attend_written_out, attend_fused))
+    for got, want in zip(one, other, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)

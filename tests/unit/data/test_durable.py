@@ -1,0 +1,116 @@
+"""Directories appear whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from dragoman.data.durable import whole_directory
+from dragoman.errors import DataError
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder))
+
+
+def test_nothing_is_seen_until_the_end(tmp_path: Path) -> None:
+    with whole_directory(tmp_path / "a" / "out") as folder:
+        (folder / "f").write_text("x")
+        assert not (tmp_path / "a" / "out").exists()
+        assert folder.parent == tmp_path / "a"
+    assert names(tmp_path / "a") == ["out"]
+    assert (tmp_path / "a" / "out" / "f").read_text() == "x"
+
+
+def test_permissions_are_those_of_any_new_directory(tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    with whole_directory(tmp_path / "out"):
+        pass
+    assert (tmp_path / "out").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), KeyboardInterrupt(), SystemExit(3)])
+def test_an_error_leaves_nothing(tmp_path: Path, error: BaseException) -> None:
+    with pytest.raises(type(error)), whole_directory(tmp_path / "out") as folder:
+        (folder / "f").write_text("x")
+        raise error
+    assert names(tmp_path) == []
+
+
+def test_an_error_leaves_the_old_one(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "old").write_text("old")
+    with pytest.raises(KeyboardInterrupt), whole_directory(tmp_path / "out"):
+        raise KeyboardInterrupt
+    assert names(tmp_path) == ["out"]
+    assert names(tmp_path / "out") == ["old"]
+
+
+def test_a_new_one_takes_the_place_of_the_old(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "old").write_text("old")
+    with whole_directory(tmp_path / "out") as folder:
+        (folder / "new").write_text("new")
+    assert names(tmp_path) == ["out"]
+    assert names(tmp_path / "out") == ["new"]
+
+
+def test_the_old_one_comes_back_when_the_rename_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "old").write_text("old")
+    rename = Path.rename
+
+    def failing(self: Path, target: Path) -> Path:
+        if ".partial-" in self.name:
+            raise OSError(errno.EIO, "Input/output error")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    with pytest.raises(DataError, match="Input/output error"), whole_directory(tmp_path / "out"):
+        pass
+    assert names(tmp_path) == ["out"]
+    assert names(tmp_path / "out") == ["old"]
+
+
+def test_a_link_to_a_directory_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with whole_directory(tmp_path / "link") as folder:
+        (folder / "f").write_text("x")
+    assert (tmp_path / "link").is_symlink()
+    assert names(tmp_path / "real") == ["f"]
+
+
+def test_a_full_disk_is_said_in_words_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as caught, whole_directory(tmp_path / "out") as folder:
+        (folder / "f").write_text("x")
+        raise OSError(errno.ENOSPC, "No space left on device", str(folder / "f"))
+    assert "No space left on device" in caught.value.what
+    assert caught.value.where == str(tmp_path / "out" / "f")
+    assert names(tmp_path) == []
+
+
+def test_a_file_in_the_way_of_a_parent_is_said_in_words(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(DataError, match="cannot write"), whole_directory(tmp_path / "file" / "out"):
+        pass
+
+
+def test_every_file_is_synced_before_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+    fsync, rename = os.fsync, Path.rename
+    monkeypatch.setattr(
+        os, "fsync", lambda d: (events.append(os.readlink(f"/proc/self/fd/{d}")), fsync(d))[1]
+    )
+    monkeypatch.setattr(Path, "rename", lambda s, t: (events.append("rename"), rename(s, t))[1])
+    with whole_directory(tmp_path / "out") as folder:
+        (folder / "sub").mkdir()
+        (folder / "sub" / "f").write_text("x")
+    before, after = events[: events.index("rename")], events[events.index("rename") + 1 :]
+    assert [Path(event).name for event in before] == ["f", "sub", folder.name]
+    assert [Path(event) for event in after] == [tmp_path]

@@ -1,0 +1,69 @@
+"""Dropout: how often, how much the rest is scaled, and when not at all."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from dragoman.model.dropout import dropout, keep_mask
+
+
+@pytest.mark.parametrize("P_drop", [0.1, 0.3, 0.5, 0.9])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_that_share_is_dropped_and_the_rest_scaled(P_drop, dtype):
+    torch.manual_seed(0)
+    y = dropout(torch.ones(400, 500, dtype=dtype), P_drop, True)
+    assert y.dtype == dtype
+    assert (y == 0).double().mean().item() == pytest.approx(P_drop, abs=0.005)
+    kept = y[y != 0]
+    assert (kept == kept[0]).all()
+    tolerance = 4e-3 if dtype == torch.bfloat16 else 1e-6
+    assert kept[0].item() == pytest.approx(1 / (1 - P_drop), rel=tolerance)
+
+
+def test_elements_are_dropped_by_themselves():
+    """Neighbors share a random draw of 64 bits, and must still be independent: each pair of four as often as chance."""
+    torch.manual_seed(0)
+    kept = keep_mask(torch.Size([100_000, 4]), 0.5, torch.device("cpu")).double()
+    correlation = torch.corrcoef(kept.T)
+    assert (correlation - torch.eye(4)).abs().max() < 0.02
+    across = torch.corrcoef(torch.stack([kept[1:, 0], kept[:-1, 3]]))[0, 1]
+    assert abs(across) < 0.02
+
+
+@pytest.mark.parametrize("shape", [(1,), (3,), (5, 7), (0, 4), (2, 3, 5)])
+def test_any_number_of_elements(shape):
+    mask = keep_mask(torch.Size(shape), 0.5, torch.device("cpu"))
+    assert mask.shape == shape
+    assert mask.dtype == torch.bool
+
+
+def test_nothing_is_dropped_when_not_training_or_at_zero():
+    x = torch.randn(2, 3, 4)
+    assert dropout(x, 0.5, False) is x
+    assert dropout(x, 0.0, True) is x
+
+
+def test_the_gradient_passes_where_the_value_did():
+    torch.manual_seed(1)
+    x = torch.randn(50, 40, requires_grad=True)
+    y = dropout(x, 0.3, True)
+    y.sum().backward()
+    torch.testing.assert_close(x.grad * x, y)
+    assert ((x.grad == 0) == (y == 0)).all()
+
+
+def test_the_seed_decides_and_draws_differ():
+    x = torch.ones(30, 40)
+    torch.manual_seed(5)
+    first, second = dropout(x, 0.5, True), dropout(x, 0.5, True)
+    torch.manual_seed(5)
+    assert torch.equal(dropout(x, 0.5, True), first)
+    assert not torch.equal(first, second)
+
+
+@pytest.mark.parametrize("P_drop", [1e-6, 0.99999, 1 - 1e-9])
+def test_probabilities_at_the_ends_stay_in_range(P_drop):
+    torch.manual_seed(0)
+    share = keep_mask(torch.Size([40_000]), P_drop, torch.device("cpu")).double().mean().item()
+    assert share == pytest.approx(1 - P_drop, abs=1e-3)
