@@ -1,4 +1,4 @@
-"""Toy language models for the tests of search, and the truth about them: enumeration, and a beam search by the book.
+"""Toy language models for the tests of search, and the truth about them: by enumeration, and by the book.
 
 A toy is a table: for each prefix of token ids (BOS left out) a row of logits. Nothing here is fast or clever.
 """
@@ -30,7 +30,7 @@ Table = Callable[[Prefix], list[float]]
 
 @dataclass
 class TableStep:
-    """The step function of one table a sentence; it keeps the prefixes themselves, and a record of its calls."""
+    """The step function of one table a sentence; it keeps the prefixes themselves and counts its calls."""
 
     tables: list[Table]
     dtype: torch.dtype = torch.float32

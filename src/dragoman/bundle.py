@@ -6,7 +6,8 @@ Paper: none (infrastructure)
     model.safetensors  weights, float32 unless said
     subwords.model     SentencePiece, both languages; or source.subwords.model and target.subwords.model
     recipe.toml        how it was trained
-    manifest.json      format, languages, step, standing to the paper, provenance; size and SHA-256 of each file
+    manifest.json      format, languages, step, standing to the paper, provenance; size and SHA-256 of each
+                       file, and its own
     README.md          the model card, for people; not checked
 
 A checkpoint is a bundle with more files.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,18 +25,17 @@ from typing import Literal
 
 import torch
 from pydantic import ValidationError
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from dragoman.data.durable import sync_file, whole_directory
 from dragoman.data.manifest import Count, Digest, FileRecord, Record, file_record
-from dragoman.errors import CheckpointError, VocabularyMismatch
+from dragoman.errors import CheckpointError, ConfigError, VocabularyMismatch
 from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import Transformer
 from dragoman.provenance import provenance
 from dragoman.recipe import Recipe
 from dragoman.standing import standing
+from dragoman.tensors import read_metadata, read_tensors, write_tensors
 from dragoman.text.subwords import Subwords
 
 CONFIG, WEIGHTS, RECIPE, MANIFEST, CARD = (
@@ -49,6 +50,11 @@ JOINT_SUBWORDS, SOURCE_SUBWORDS, TARGET_SUBWORDS = (
     "source.subwords.model",
     "target.subwords.model",
 )
+OPTIMIZER, PLACE = "optimizer.safetensors", "training.json"  # of checkpoints alone
+_OWN_FILES = {CONFIG, WEIGHTS, RECIPE, MANIFEST, CARD, JOINT_SUBWORDS, SOURCE_SUBWORDS, TARGET_SUBWORDS}
+_OWN_FILES |= {OPTIMIZER, PLACE}
+_REQUIRED = {"model": {CONFIG, WEIGHTS, RECIPE}, "checkpoint": {CONFIG, WEIGHTS, RECIPE, OPTIMIZER, PLACE}}
+_DIGEST_AT_END = re.compile(rb'"digest": "([0-9a-f]{64})"\n}\n\Z')
 
 
 class BundleManifest(Record):
@@ -64,7 +70,7 @@ class BundleManifest(Record):
         data: facts on the training corpus.
         provenance: versions and machine.
         files: size and SHA-256 of every file but the manifest and the card.
-        digest: SHA-256 of this manifest with an empty digest.
+        digest: SHA-256 of this manifest's text with an empty digest, so that no byte of it can change.
     """
 
     format: Literal["dragoman-model"] = "dragoman-model"
@@ -83,9 +89,12 @@ class BundleManifest(Record):
     digest: str = ""
 
     def own_digest(self) -> str:
-        """SHA-256 of the manifest without its digest."""
-        text = self.model_copy(update={"digest": ""}).model_dump_json(indent=2)
-        return hashlib.sha256(text.encode()).hexdigest()
+        """SHA-256 of the manifest as written, without its digest."""
+        return _digest(self.model_copy(update={"digest": ""}).as_file())
+
+    def as_file(self) -> bytes:
+        """The bytes of `manifest.json`."""
+        return (self.model_dump_json(indent=2) + "\n").encode()
 
 
 @dataclass(frozen=True)
@@ -126,14 +135,20 @@ class Bundle:
 
         Raises:
             CheckpointError: the file is damaged, or names or shapes are not those of the configuration.
+            VocabularyMismatch: the weights were written for other subwords.
         """
-        return read_tensors(self.directory / WEIGHTS, expected=expected_shapes(self.facts.config))
+        path = self.directory / WEIGHTS
+        if read_metadata(path).get("vocabulary") != self.facts.target_subwords.digest:
+            raise VocabularyMismatch("the weights were written for other subwords", where=str(path))
+        return read_tensors(path, expected=expected_shapes(self.facts.config))
 
     def model(self, dtype: torch.dtype = torch.float32) -> Transformer:
         """The model with its weights, in evaluation mode."""
         weights = self.weights()
         model = Transformer(self.facts.config)
-        model.load_state_dict(weights)
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():  # each once, however many parts share it
+                parameter.copy_(weights[name])
         return model.to(dtype).eval()
 
 
@@ -151,7 +166,7 @@ def write_bundle(
     """Writes a bundle whole or not at all, replacing one that stands there.
 
     Args:
-        directory: where; what stands there is removed only when the new one is durable.
+        directory: where; a bundle that stands there is removed only when the new one is durable.
         facts: what goes with the weights.
         weights: by the names of `Transformer.named_parameters`.
         step: updates done.
@@ -161,8 +176,11 @@ def write_bundle(
         more: writes further files into the directory it is given; they are recorded too.
 
     Raises:
+        ConfigError: something else than a bundle stands there.
         DataError: the directory cannot be written.
     """
+    if kind == "model":
+        _check_place(directory)
     with whole_directory(directory) as temporary:
         _write_files(temporary, facts, weights)
         if more is not None:
@@ -172,8 +190,23 @@ def write_bundle(
         text = card if card is not None else short_card(facts, manifest)
         (temporary / CARD).write_text(text, encoding="utf-8", newline="\n")
         path = temporary / MANIFEST
-        path.write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8", newline="\n")
+        path.write_bytes(manifest.as_file())
         sync_file(path)
+
+
+def _check_place(directory: Path) -> None:
+    """Nothing but a bundle is ever replaced, and only if nothing was put beside its files."""
+    if not directory.exists():
+        return
+    if not directory.is_dir():
+        raise ConfigError(f"{directory} is a file", cure="choose another directory")
+    names = {path.name for path in directory.iterdir()}
+    foreign = sorted(names - _OWN_FILES)
+    if foreign or (names and MANIFEST not in names):
+        found = f"holds {', '.join(foreign[:5])}" if foreign else f"has no {MANIFEST}"
+        raise ConfigError(
+            f"{directory} is not a model to be replaced: it {found}", cure="choose another directory"
+        )
 
 
 def _write_files(directory: Path, facts: BundleFacts, weights: Mapping[str, Tensor]) -> None:
@@ -222,8 +255,7 @@ def open_bundle(directory: Path) -> Bundle:
     """
     manifest = read_manifest(directory)
     check_files(directory, manifest)
-    config = _read_config(directory / CONFIG)
-    recipe = Recipe.from_file(directory / RECIPE)
+    config, recipe = _read_settings(directory)
     source, target = _read_subwords(directory)
     if manifest.vocabularies != {"source": source.digest, "target": target.digest}:
         raise VocabularyMismatch("the subwords are not those the manifest names", where=str(directory))
@@ -247,8 +279,9 @@ def read_manifest(directory: Path) -> BundleManifest:
     """
     path = directory / MANIFEST
     try:
-        manifest = BundleManifest.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
+        text = path.read_bytes()
+        manifest = BundleManifest.model_validate_json(text)
+    except (FileNotFoundError, NotADirectoryError):
         raise CheckpointError(
             f"{directory} is not a model: it has no {MANIFEST}",
             cure="give a directory that `dragoman train` or `dragoman average` wrote",
@@ -261,9 +294,15 @@ def read_manifest(directory: Path) -> BundleManifest:
         raise CheckpointError(
             f"the manifest is damaged or of another version: {field}: {first['msg']}", where=str(path)
         ) from None
-    if manifest.digest != manifest.own_digest():
+    end = _DIGEST_AT_END.search(text)
+    if end is None or manifest.digest != _digest(text[: end.start(1)] + text[end.end(1) :]):
         raise CheckpointError("the manifest is damaged: its digest is not its own", where=str(path))
     return manifest
+
+
+def _digest(text: bytes) -> str:
+    """Of a manifest's text without its digest; the last line end, which is checked apart, is left out."""
+    return hashlib.sha256(text.removesuffix(b"\n")).hexdigest()
 
 
 def check_files(directory: Path, manifest: BundleManifest) -> None:
@@ -272,16 +311,38 @@ def check_files(directory: Path, manifest: BundleManifest) -> None:
     Raises:
         CheckpointError: names the first file that is missing or differs.
     """
+    unlisted = _REQUIRED[manifest.kind] - {record.name for record in manifest.files}
+    if unlisted:
+        raise CheckpointError(f"the manifest does not list {min(unlisted)}", where=str(directory / MANIFEST))
     for record in manifest.files:
         path = directory / record.name
         if not path.is_file():
             raise CheckpointError(f"a file is missing: {record.name}", where=str(directory))
-        if path.stat().st_size != record.bytes or file_record(path) != record:
+        if not _is_whole(path, record):
             raise CheckpointError(
                 f"a file is damaged: {record.name} is not what was written",
                 where=str(path),
                 cure="copy it again, or use another checkpoint",
             )
+
+
+def _is_whole(path: Path, record: FileRecord) -> bool:
+    try:
+        return path.stat().st_size == record.bytes and file_record(path) == record
+    except OSError as error:
+        raise CheckpointError(f"a file cannot be read: {error.strerror}", where=str(path)) from None
+
+
+def _read_settings(directory: Path) -> tuple[ModelConfig, Recipe]:
+    """Sizes and rules; whole files that cannot be understood are of another version."""
+    try:
+        return _read_config(directory / CONFIG), Recipe.from_file(directory / RECIPE)
+    except ConfigError as error:
+        raise CheckpointError(
+            f"the model is of another version: {error.what}",
+            where=f"{directory}: {error.where}",
+            cure="use the version of dragoman that wrote it (see its manifest)",
+        ) from None
 
 
 def _read_config(path: Path) -> ModelConfig:
@@ -306,42 +367,6 @@ def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     with torch.device("meta"):
         model = Transformer(config)
     return {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
-
-
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
-    """Writes tensors as a safetensors file."""
-    save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, path, metadata)
-
-
-def read_tensors(path: Path, *, expected: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:
-    """Reads a safetensors file of exactly the expected names and shapes, all numbers finite.
-
-    Raises:
-        CheckpointError: it is damaged, or something is missing, extra, of another shape or not finite.
-    """
-    try:
-        with safe_open(path, framework="pt") as file:
-            found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-            _compare_shapes(found, expected, path)
-            tensors = {name: file.get_tensor(name) for name in expected}
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"the weights cannot be read: {error}", where=str(path)) from None
-    for name, tensor in tensors.items():
-        if not torch.isfinite(tensor).all():
-            raise CheckpointError(f"weight {name} holds numbers that are not finite", where=str(path))
-    return tensors
-
-
-def _compare_shapes(
-    found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]], path: Path
-) -> None:
-    for name in sorted(found.keys() | expected.keys()):
-        if found.get(name) != expected.get(name):
-            raise CheckpointError(
-                f"tensor {name}: the file has {found.get(name, 'none')}, "
-                f"the configuration asks for {expected.get(name, 'none')}",
-                where=str(path),
-            )
 
 
 def short_card(facts: BundleFacts, manifest: BundleManifest, scores: str = "") -> str:
@@ -372,9 +397,9 @@ A Transformer of {config.N}+{config.N} layers, d_model {config.d_model}, d_ff {c
     dragoman translate MODEL < input.txt > output.txt
 
 ## Limits
-It has learned from the data above and nothing else: other subjects, other languages and longer texts than it was
-trained on are translated badly, and it states falsehoods as fluently as facts. The licence of the data may bind
-what the model can be used for.
+It has learned from the data above and nothing else: other subjects, other languages and longer texts than it
+was trained on are translated badly, and it states falsehoods as fluently as facts. The license of the data may
+bind what the model can be used for.
 """
 
 
@@ -388,14 +413,22 @@ def bundle_in(path: Path) -> Path:
         return path
     if (path / "model" / MANIFEST).is_file():
         return path / "model"
-    pointer = path / "checkpoints" / "latest"
-    try:
-        return pointer.with_name(pointer.read_text(encoding="utf-8").strip())
-    except OSError:
-        pass
+    checkpoints = path / "checkpoints"
+    name = read_pointer(checkpoints / "latest")
+    if name is not None and (checkpoints / name).is_dir():
+        return checkpoints / name
+    if found := sorted(checkpoints.glob("step-*")):
+        return found[-1]
     raise CheckpointError(
         f"no model at {path}" if path.exists() else f"{path} does not exist",
         cure="give a model directory, or a run directory with a model or a checkpoint in it",
     )
 
 
+def read_pointer(pointer: Path) -> str | None:
+    """The name of a directory beside it that a pointer file holds, or None."""
+    try:
+        text = pointer.read_text(encoding="utf-8").removesuffix("\n")
+    except (OSError, UnicodeDecodeError):
+        return None
+    return text if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", text) else None

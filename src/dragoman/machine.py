@@ -15,7 +15,7 @@ import torch.nn.functional as F
 _ROWS, _IN, _OUT = 2048, 128, 1024
 # bf16 is worth its rounding only where it is clearly faster.
 _WORTH = 1.3
-# Share of the measured rate that a whole training step reaches: what the rest of a step costs beside its products.
+# Share of the measured rate that a whole training step reaches, for all that is in it beside products.
 TRAINING_SHARE = 0.12
 
 

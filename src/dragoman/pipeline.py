@@ -5,7 +5,9 @@ Paper: 5, 6
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,10 +29,15 @@ from dragoman.scoring.score import Score
 from dragoman.text.subwords import Subwords
 from dragoman.training.allocator import keep_big_blocks
 from dragoman.training.averaging import average_checkpoints, last_checkpoints
-from dragoman.training.checkpoint import newest_checkpoint
+from dragoman.training.checkpoint import (
+    Checkpoint,
+    newest_checkpoint,
+    remove_unfinished,
+    write_durably,
+)
 from dragoman.training.events import Emit, Event, JsonLines, Said, TensorBoard
 from dragoman.training.stopping import stop_on_signals
-from dragoman.training.trainer import Task, Trainer
+from dragoman.training.trainer import TEXT_DIGEST, Task, Trainer
 from dragoman.translator import Precision, Translation, Translator, usable_device
 
 RECIPE_FILE, EVENTS_FILE, CHECKPOINTS, MODEL = "recipe.toml", "events.jsonl", "checkpoints", "model"
@@ -123,24 +130,23 @@ def train(
     _check_place(where, resume=resume)
     keep_big_blocks()
     where.mkdir(parents=True, exist_ok=True)
-    log = JsonLines(where / EVENTS_FILE, every_steps=chosen.training.log_steps)
-    board = TensorBoard(where / "tensorboard", every_steps=chosen.training.log_steps) if tensorboard else None
+    with ExitStack() as open_logs:
+        every = chosen.training.log_steps
+        logs: list[Emit] = [
+            open_logs.enter_context(closing(JsonLines(where / EVENTS_FILE, every_steps=every)))
+        ]
+        if tensorboard:
+            board = TensorBoard(where / "tensorboard", every_steps=every)
+            logs.append(open_logs.enter_context(closing(board)))
 
-    def emit(event: Event) -> None:
-        log(event)
-        if board is not None:
-            board(event)
-        tell(event)
+        def emit(event: Event) -> None:
+            for log in [*logs, tell]:
+                log(event)
 
-    try:
         with stop_on_signals() as stop:
             trainer = _trainer(corpus, where, chosen, place, emit, resume=resume)
-            (where / RECIPE_FILE).write_text(chosen.to_toml(), encoding="utf-8", newline="\n")
+            write_durably(where / RECIPE_FILE, chosen.to_toml())
             reason = trainer.run(stop)
-    finally:
-        log.close()
-        if board is not None:
-            board.close()
     if reason == "signal":
         return TrainedRun(where, None, reason, chosen)
     model = average(where, where / MODEL, last=chosen.search.average_checkpoints)
@@ -197,9 +203,7 @@ def evaluate(
     if len(sources) != len(references):
         exact_match(sources, references)  # raises the error that names both counts
     translator = (
-        model
-        if isinstance(model, Translator)
-        else Translator.load(model, device=device, precision=precision)
+        model if isinstance(model, Translator) else Translator.load(model, device=device, precision=precision)
     )
     language = target_language or translator.target_language
     translations: list[Translation] = []
@@ -239,18 +243,36 @@ def _recipe_for(
         choice = choose_recipe(corpus, device)
         tell(
             Said(
-                f"recipe {choice.recipe.name} ({choice.recipe.training.precision}) chosen for {choice.reason}: "
-                f"about {choice.expected_hours:.1f} hours expected; --recipe chooses another"
+                f"recipe {choice.recipe.name} ({choice.recipe.training.precision}) chosen for "
+                f"{choice.reason}: about {choice.expected_hours:.1f} hours expected; --recipe chooses another"
             )
         )
         recipe = choice.recipe
     if not corpus.joint and recipe.model.shared_embeddings:
         tell(Said("the corpus has a vocabulary for each language: embeddings are not shared"))
         changes = ["model.shared_embeddings=false", *changes]
-    return recipe.with_changes(changes)
+    return _as_prepared(recipe.with_changes(changes), corpus, tell)
+
+
+def _as_prepared(recipe: Recipe, corpus: PreparedCorpus, tell: Callable[[Event], None]) -> Recipe:
+    """The recipe with the subwords the corpus has, so that what is stored and said of the run is true."""
+    if recipe.model.shared_embeddings and not corpus.joint:
+        raise ConfigError(
+            "shared embeddings need one vocabulary, and the corpus has one for each language",
+            where="model.shared_embeddings = true",
+            cure="leave it out, or prepare the corpus with a joint vocabulary",
+        )
+    size, asked = corpus.target_subwords.vocab_size, recipe.subwords.vocab_size
+    if abs(size - asked) > 0.05 * asked:
+        tell(Said(f"the corpus has {size:,} subwords, where recipe {recipe.name} asks for {asked:,}"))
+    return recipe.with_changes(
+        [f"subwords.vocab_size={size}", f"subwords.joint={'true' if corpus.joint else 'false'}"]
+    )
 
 
 def _stored_recipe(out: Path, recipe: Recipe | None, changes: Sequence[str]) -> Recipe:
+    if not (out / RECIPE_FILE).is_file():
+        raise ConfigError(f"there is no run to go on with in {out}", cure="start it without --resume")
     stored = Recipe.from_file(out / RECIPE_FILE)
     if recipe is not None and recipe != stored:
         raise ConfigError(
@@ -273,9 +295,10 @@ def _check_place(out: Path, *, resume: bool) -> None:
         return
     if not out.is_dir():
         raise ConfigError(f"{out} is a file", cure="choose another directory")
-    # A run that failed before its first checkpoint leaves nothing worth keeping.
-    begun = {RECIPE_FILE, EVENTS_FILE}
-    if any(path.name not in begun for path in out.iterdir()):
+    # A run that failed before its first checkpoint leaves nothing worth keeping. Its log is its first file: a
+    # recipe alone is somebody's own.
+    names = {path.name for path in out.iterdir()}
+    if names and not {EVENTS_FILE} <= names <= {EVENTS_FILE, RECIPE_FILE}:
         raise ConfigError(
             f"{out} is not empty",
             cure="choose another directory, or --resume to go on with the run in it",
@@ -296,7 +319,9 @@ def _trainer(
         emit(Said(note))
     checkpoint = None
     if resume:
+        remove_unfinished(out / CHECKPOINTS)
         checkpoint = newest_checkpoint(out / CHECKPOINTS, lambda text: emit(Said(text)))
+        _check_same_rules(checkpoint, recipe, out)
         emit(Said(f"going on from {checkpoint.name}"))
     task = Task(
         loader=BatchLoader(corpus.train, plan, segment=_segmenter(corpus, recipe)),
@@ -307,6 +332,21 @@ def _trainer(
         device=device,
     )
     return Trainer(task, recipe, emit, resume=checkpoint)
+
+
+def _check_same_rules(checkpoint: Checkpoint, recipe: Recipe, out: Path) -> None:
+    """The recipe file of a run may have been edited since the checkpoint was written."""
+    then, now = checkpoint.bundle.facts.recipe, recipe
+    for section, fields in now.model_dump(exclude={"name", "description"}).items():
+        for field, value in fields.items():
+            before = getattr(getattr(then, section), field)
+            if value != before and f"{section}.{field}" not in CHANGEABLE_ON_RESUME:
+                raise ConfigError(
+                    f"{section}.{field} is {value}, but was {before} when {checkpoint.name} was written: it "
+                    "cannot change when a run goes on",
+                    where=str(out / RECIPE_FILE),
+                    cure=f"set it back to {before}, or start a new run",
+                )
 
 
 def _segmenter(corpus: PreparedCorpus, recipe: Recipe) -> Callable[..., list[int]] | None:
@@ -333,7 +373,13 @@ def _dev_bleu(
     texts = DevTexts(texts.sources[:count], texts.targets[:count])
 
     def measure(model: Transformer) -> float:
-        translator = Translator(model, corpus.source_subwords, corpus.target_subwords, _device=device)
+        translator = Translator(
+            model,
+            corpus.source_subwords,
+            corpus.target_subwords,
+            max_source_tokens=recipe.batch.max_length,
+            _device=device,
+        )
         output = [t.text for t in translator.translate(texts.sources, beam_size=1)]
         return bleu(output, texts.targets, target_language=_bleu_language(corpus.target_language)).value
 
@@ -362,5 +408,14 @@ def _facts(corpus: PreparedCorpus, recipe: Recipe) -> BundleFacts:
         "dev pairs": len(corpus.dev),
         "source files": None if origin is None else ", ".join(origin.source_files),
         "target files": None if origin is None else ", ".join(origin.target_files),
+        TEXT_DIGEST: _text_digest(corpus),
     }
     return BundleFacts(config, recipe, source, target, corpus.source_language, corpus.target_language, data)
+
+
+def _text_digest(corpus: PreparedCorpus) -> str:
+    """Of the shards trained on, from their digests in the corpus's manifest."""
+    shards = [
+        f"{file.name} {file.sha256}" for file in corpus.manifest.files if file.name.startswith("train.")
+    ]
+    return hashlib.sha256("\n".join(sorted(shards)).encode()).hexdigest()

@@ -25,7 +25,7 @@ Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
 class Section(BaseModel):
     """One table of a recipe file: frozen, strict, no unknown fields."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
 
 
 class SubwordSection(Section):
@@ -96,7 +96,7 @@ class TrainingSection(Section):
     max_steps: Count = 100_000
     max_minutes: Positive | None = None
     precision: Literal["fp32", "bf16"] = "fp32"
-    seed: Annotated[int, Field(ge=0)] = 1
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     checkpoint_minutes: Positive = 10.0
     checkpoint_steps: Count | None = None
     keep_checkpoints: Count = 5
@@ -117,7 +117,7 @@ class SearchSection(Section):
 
     average_checkpoints: Count = 5
     beam_size: Count = 4
-    alpha: float = 0.6
+    alpha: Annotated[float, Field(ge=-10.0, le=10.0)] = 0.6
     max_extra: Annotated[int, Field(ge=0)] = 50
 
 
@@ -177,6 +177,8 @@ class Recipe(Section):
             return cls(**tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{where} is not valid TOML: {error}", where=where) from None
+        except ConfigError as error:
+            raise ConfigError(error.what, where=f"{where}: {error.where}", cure=error.cure) from None
 
     @classmethod
     def from_file(cls, path: Path) -> Recipe:
@@ -233,7 +235,8 @@ def _read_value(text: str, *, like: Any) -> Any:
 def _toml_value(value: Any) -> str:
     if isinstance(value, float):
         return repr(value)  # Python's shortest form is valid TOML for finite numbers
-    return json.dumps(value, ensure_ascii=False)
+    # JSON's strings are TOML's, but for U+007F, which TOML wants escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _config_error(error: ValidationError) -> ConfigError:

@@ -1,8 +1,9 @@
 """Text in, translations out: subwords, batches, model and search put together.
 
 Paper: 6.1
-Silent: what to do with a text longer than the model was trained on (it is split where a sentence or a word ends,
-translated in parts and joined by a space, and flagged `split`); blank units (they give blank units, score 0).
+Silent: what to do with a text longer than the model was trained on (it is split where a sentence or a word
+ends, translated in parts and joined by a space, and flagged `split`); blank units (they give blank units, score
+0).
 
 B sentences of a batch, S source positions, T target positions.
 """
@@ -33,9 +34,7 @@ from dragoman.text.subwords import Subwords
 Precision = Literal["fp32", "bf16"]
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
-# (step function, source lengths, numbers of the parts) -> hypotheses of each part
-Search = Callable[[IncrementalDecoder, list[int], list[int]], list[list[Hypothesis]]]
-
+_PARTS_A_UNIT = 1 << 20  # more parts than any unit has: keeps the random numbers of units apart
 BATCH_TOKENS = 2048  # source positions, padding included, searched at once
 
 
@@ -89,10 +88,15 @@ class Translation:
 
 @dataclass(frozen=True)
 class _Part:
-    """A run of source tokens that fits the model; EOS is its last."""
+    """A run of source tokens that fits the model, EOS last: the rank-th part of a unit."""
 
     unit: int
+    rank: int
     ids: list[int]
+
+
+# A search over a batch of parts: a step function of them -> hypotheses of each.
+Search = Callable[[IncrementalDecoder, list[_Part]], list[list[Hypothesis]]]
 
 
 @dataclass(frozen=True)
@@ -120,9 +124,7 @@ class Translator:
     _device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
     @classmethod
-    def load(
-        cls, path: str | Path, *, device: str = "cpu", precision: Precision = "fp32"
-    ) -> Translator:
+    def load(cls, path: str | Path, *, device: str = "cpu", precision: Precision = "fp32") -> Translator:
         """Loads a model bundle, or the model or newest checkpoint of a run.
 
         Args:
@@ -172,7 +174,8 @@ class Translator:
             beam_size: 1 is greedy.
             alpha: exponent of the length penalty.
             n_best: how many translations of each; the first is the translation, the others are its
-                alternatives.
+                alternatives. The k-th of a split unit joins the k-th of each part, so that its alternatives
+                need not fall in score.
             min_length: fewest tokens, EOS included.
             max_extra: most tokens over the source's length, EOS included on both.
 
@@ -183,10 +186,10 @@ class Translator:
             beam_size=beam_size, alpha=alpha, n_best=n_best, min_length=min_length, max_extra=max_extra
         )
 
-        def search(step: IncrementalDecoder, lengths: list[int], _numbers: list[int]) -> list[list[Hypothesis]]:
+        def search(step: IncrementalDecoder, parts: list[_Part]) -> list[list[Hypothesis]]:
             return beam_search(
                 step,
-                source_lengths=lengths,
+                source_lengths=[len(part.ids) for part in parts],
                 options=options,
                 bos_id=Subwords.BOS_ID,
                 eos_id=Subwords.EOS_ID,
@@ -207,18 +210,20 @@ class Translator:
         alpha: float = 0.6,
         n: int = 1,
         max_extra: int = 50,
+        first: int = 0,
     ) -> list[Translation]:
         """Draws translations instead of searching for the best; the same seed gives the same ones.
 
         Args:
             units: texts.
-            seed: of the draws; part k of all parts draws from (seed, k), whatever batch it is in.
+            seed: of the draws; unit k draws from (seed, k), whatever batch it is in.
             temperature: logits are divided by it.
             top_k: draw from the k most probable tokens only; 0: from all.
             top_p: draw from the fewest tokens that hold this much probability.
             alpha: for the reported score.
             n: draws a unit.
             max_extra: as in `translate`.
+            first: number of the first unit in a longer text given in runs.
 
         Raises:
             ConfigError: an option is not usable.
@@ -233,12 +238,12 @@ class Translator:
             max_extra=max_extra,
         )
 
-        def search(step: IncrementalDecoder, lengths: list[int], numbers: list[int]) -> list[list[Hypothesis]]:
+        def search(step: IncrementalDecoder, parts: list[_Part]) -> list[list[Hypothesis]]:
             return sample(
                 step,
-                source_lengths=lengths,
+                source_lengths=[len(part.ids) for part in parts],
                 options=options,
-                sentence_numbers=numbers,
+                sentence_numbers=[(first + part.unit) * _PARTS_A_UNIT + part.rank for part in parts],
                 bos_id=Subwords.BOS_ID,
                 eos_id=Subwords.EOS_ID,
                 forbidden_ids=self.target_subwords.forbidden_ids,
@@ -252,10 +257,9 @@ class Translator:
         parts = [part for number, unit in enumerate(units) for part in self._parts(number, unit)]
         found: list[list[Hypothesis]] = [[] for _ in parts]
         for numbers in self._batches([len(part.ids) for part in parts]):
-            chosen = [parts[k].ids for k in numbers]
-            step = IncrementalDecoder(self.model, self._padded(chosen))
-            answers = search(step, [len(ids) for ids in chosen], numbers)
-            for k, hypotheses in zip(numbers, answers, strict=True):
+            chosen = [parts[k] for k in numbers]
+            step = IncrementalDecoder(self.model, self._padded([part.ids for part in chosen]))
+            for k, hypotheses in zip(numbers, search(step, chosen), strict=True):
                 found[k] = hypotheses
         by_unit: list[list[list[Hypothesis]]] = [[] for _ in units]
         for part, hypotheses in zip(parts, found, strict=True):
@@ -267,7 +271,7 @@ class Translator:
             return []
         ids = self.source_subwords.encode(unit)
         runs = split_ids(ids, self.source_subwords.pieces(ids), longest=self.max_source_tokens - 1)
-        return [_Part(number, [*run, Subwords.EOS_ID]) for run in runs]
+        return [_Part(number, rank, [*run, Subwords.EOS_ID]) for rank, run in enumerate(runs)]
 
     def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """Numbers of the parts, longest first, as many as fit `batch_tokens` with padding."""
@@ -321,9 +325,7 @@ class Translator:
             truncated=any(h.truncated for h in hypotheses),
         )
 
-    def score(
-        self, sources: Sequence[str], targets: Sequence[str], alpha: float = 0.6
-    ) -> list[float]:
+    def score(self, sources: Sequence[str], targets: Sequence[str], alpha: float = 0.6) -> list[float]:
         """log P / lp(n) of each target given its source, in its canonical segmentation.
 
         Two blank units score 0, as `translate` says. A text may be longer than any trained on: it is scored
@@ -332,13 +334,19 @@ class Translator:
         Raises:
             ConfigError: the lists differ in length, or hold something else than texts.
         """
+        check_units(sources, "sources")
         check_units(targets, "targets")
-        return self.score_ids(sources, [self.target_subwords.encode(target) for target in targets], alpha)
+        _check_counts(sources, targets)
+        blank = [is_blank(s) and is_blank(t) for s, t in zip(sources, targets, strict=True)]
+        ids = [[] if b else self.target_subwords.encode(t) for b, t in zip(blank, targets, strict=True)]
+        return self.score_ids(sources, ids, alpha)
 
     def score_pieces(
         self, sources: Sequence[str], pieces: Sequence[Sequence[str]], alpha: float = 0.6
     ) -> list[float]:
         """As `score`, of targets given as pieces: reproduces what `translate` reported.
+
+        Not of units it flagged: a truncated translation has no EOS, and a split one was scored in parts.
 
         Raises:
             ConfigError: a piece is not in the vocabulary, or the lists differ in length.
@@ -350,8 +358,7 @@ class Translator:
     ) -> list[float]:
         """As `score`, of target ids without BOS and EOS."""
         check_units(sources, "sources")
-        if len(sources) != len(target_ids):
-            raise ConfigError(f"{len(sources)} sources but {len(target_ids)} targets to score")
+        _check_counts(sources, target_ids)
         scores = [0.0] * len(sources)
         blank = [is_blank(s) and not t for s, t in zip(sources, target_ids, strict=True)]
         kept = [k for k in range(len(sources)) if not blank[k]]
@@ -379,6 +386,11 @@ class Translator:
         return totals
 
 
+def _check_counts(sources: Sequence[str], targets: Sequence[object]) -> None:
+    if len(sources) != len(targets):
+        raise ConfigError(f"{len(sources)} sources but {len(targets)} targets to score")
+
+
 def check_units(units: Sequence[str], name: str) -> None:
     """Refuses a single text where a list of them is due, and anything in it that is no text.
 
@@ -387,6 +399,8 @@ def check_units(units: Sequence[str], name: str) -> None:
     """
     if isinstance(units, str):
         raise ConfigError(f"{name} is one text, not a list of texts", cure=f"give [{name}]")
+    if not isinstance(units, Sequence):
+        raise ConfigError(f"{name} is {type(units).__name__}, not a list of texts", cure=f"give list({name})")
     for number, unit in enumerate(units):
         if not isinstance(unit, str):
             raise ConfigError(f"{name}[{number}] is {type(unit).__name__}, not a text", where=name)
@@ -404,4 +418,6 @@ def usable_device(name: str) -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).split("\n")[0]
         raise ConfigError(f"device {name!r} cannot be used: {reason}", cure="use --device cpu") from None
+    if device.type == "meta":
+        raise ConfigError(f"device {name!r} computes nothing", cure="use --device cpu")
     return device

@@ -1,10 +1,10 @@
 """Sections 3.1 to 3.5, and the formulas of 5.3, 5.4 and 6.1, from the text of the paper alone.
 
-NumPy, float64, one sentence at a time, a loop wherever the text says "each". It imports nothing of dragoman, so
-that agreement means something.
+NumPy, float64, one sentence at a time, a loop wherever the text says "each". It imports nothing of dragoman,
+so that agreement means something.
 
-Where the text is silent: a query that may attend to nothing gets zeros; LayerNorm is that of Ba et al. 2016 with
-gain and bias; label smoothing shares eps_ls among the wrong classes, as the authors' code does.
+Where the text is silent: a query that may attend to nothing gets zeros; LayerNorm is that of Ba et al. 2016
+with gain and bias; label smoothing shares eps_ls among the wrong classes, as the authors' code does.
 """
 
 from __future__ import annotations

@@ -13,7 +13,13 @@ from paper import reference
 from random_models import CONFIGS, build, configs, random_ids
 from torch import Tensor, nn
 
-from dragoman.model.attention import MultiHeadAttention, attend, attend_fused, attend_written_out, attention_weights
+from dragoman.model.attention import (
+    MultiHeadAttention,
+    attend,
+    attend_fused,
+    attend_written_out,
+    attention_weights,
+)
 from dragoman.model.config import ModelConfig
 from dragoman.model.embedding import Embedding, output_map
 from dragoman.model.feed_forward import FeedForward
@@ -167,7 +173,9 @@ def test_wavelengths_run_from_two_pi_towards_ten_thousand_times_that():
 def test_the_module_adds_the_same_positions_rounded_to_its_format():
     position = SinusoidalPosition(16)
     got = position(torch.zeros(1, 600, 16))
-    torch.testing.assert_close(got[0], torch.from_numpy(reference.position(600, 16)).float(), rtol=0, atol=1e-7)
+    torch.testing.assert_close(
+        got[0], torch.from_numpy(reference.position(600, 16)).float(), rtol=0, atol=1e-7
+    )
 
 
 def assert_model_equals_reference(config: ModelConfig, seed: int, sources: list[int], targets: list[int]):
@@ -223,7 +231,12 @@ def test_equation_3_is_the_learning_rate(step, d_model, warmup_steps):
 
 
 @settings(max_examples=30)
-@given(eps_ls=st.sampled_from([0.0, 0.1, 0.2]), V=st.integers(2, 9), n=st.integers(1, 5), seed=st.integers(0, 2**20))
+@given(
+    eps_ls=st.sampled_from([0.0, 0.1, 0.2]),
+    V=st.integers(2, 9),
+    n=st.integers(1, 5),
+    seed=st.integers(0, 2**20),
+)
 def test_label_smoothing_is_that_of_5_4(eps_ls, V, n, seed):
     logits = 3 * random(n, V, seed=seed)
     targets = torch.randint(0, V, (n,), generator=torch.Generator().manual_seed(seed))
@@ -231,7 +244,9 @@ def test_label_smoothing_is_that_of_5_4(eps_ls, V, n, seed):
     rows = list(zip(array(logits), targets.tolist(), strict=True))
     want = sum(reference.smoothed_loss(row, target, eps_ls) for row, target in rows)
     assert got.smoothed.item() == pytest.approx(want, rel=TOLERANCE, abs=TOLERANCE)
-    assert got.nll.item() == pytest.approx(sum(reference.smoothed_loss(*row, 0.0) for row in rows), rel=TOLERANCE)
+    assert got.nll.item() == pytest.approx(
+        sum(reference.smoothed_loss(*row, 0.0) for row in rows), rel=TOLERANCE
+    )
 
 
 @given(n=st.integers(1, 500), alpha=st.floats(-1, 2))

@@ -1,4 +1,4 @@
-"""Examples that can be followed with pencil and paper, and what goes wrong without each part of the design."""
+"""Examples to follow with pencil and paper, and what goes wrong without each part of the design."""
 
 from __future__ import annotations
 
@@ -118,7 +118,9 @@ ENTROPY = L * math.log(V) / (L + 1)  # of a token: L that are any of V, then EOS
 def loss_after_training(monkeypatch: pytest.MonkeyPatch, *, without: str | None) -> float:
     """Trains on fresh random sequences, about which a source of one token says nothing."""
     if without == CAUSAL:
-        monkeypatch.setattr(transformer, "causal_mask", lambda T, device: torch.ones_like(causal_mask(T, device)))
+        monkeypatch.setattr(
+            transformer, "causal_mask", lambda T, device: torch.ones_like(causal_mask(T, device))
+        )
     config = ModelConfig(vocab_size=V + 3, N=1, d_model=32, d_ff=64, h=2, P_drop=0.0)
     model = Transformer(config)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3, betas=(0.9, 0.98))

@@ -48,7 +48,9 @@ def values_and_gradients(form, Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | N
 @pytest.mark.parametrize(("d_k", "d_v"), [(8, 8), (4, 6)], ids=["d_k = d_v", "d_k != d_v"])
 def test_values_and_gradients_agree(mask, dtype, d_k, d_v):
     tensors = inputs(dtype, d_k=d_k, d_v=d_v)
-    exact = values_and_gradients(attend_written_out, *[t.detach().double().requires_grad_() for t in tensors], mask)
+    exact = values_and_gradients(
+        attend_written_out, *[t.detach().double().requires_grad_() for t in tensors], mask
+    )
     for form in (attend_written_out, attend_fused):
         for got, want in zip(values_and_gradients(form, *tensors, mask), exact, strict=True):
             assert got.dtype == dtype
@@ -83,7 +85,10 @@ def test_illegal_keys_get_weight_zero_whatever_their_score(form, dtype):
 
 
 @settings(max_examples=40)
-@given(rows=st.lists(st.lists(st.booleans(), min_size=L, max_size=L), min_size=L, max_size=L), seed=st.integers(0, 99))
+@given(
+    rows=st.lists(st.lists(st.booleans(), min_size=L, max_size=L), min_size=L, max_size=L),
+    seed=st.integers(0, 99),
+)
 def test_any_mask_at_all(rows, seed):
     mask = torch.tensor(rows)[None, None]
     tensors = inputs(torch.float64, d_k=4, d_v=6, seed=seed)

@@ -1,8 +1,8 @@
-"""The whole model equals Hugging Face's Marian, the weights copied and its additions to the paper set to nothing.
+"""The whole model equals Hugging Face's Marian, weights copied and its additions to the paper set to nothing.
 
-Marian's positions are all the sines and then all the cosines, with the paper's wavelengths. A model does not mind
-in what order the width lies as long as every matrix has the same: so each of ours is permuted on the way, and
-Marian keeps its own table.
+Marian's positions are all the sines and then all the cosines, with the paper's wavelengths. A model does not
+mind in what order the width lies as long as every matrix has the same: so each of ours is permuted on the
+way, and Marian keeps its own table.
 """
 
 from __future__ import annotations

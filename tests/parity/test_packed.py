@@ -28,7 +28,9 @@ def tokens(rows: int, lengths: list[int], *, seed: int) -> list[Tensor]:
     return [random_ids(rows, [length], seed=seed + i)[0] for i, length in enumerate(lengths)]
 
 
-def packed_logits(model: Transformer, sources: list[Tensor], targets: list[Tensor], *, room: int) -> list[Tensor]:
+def packed_logits(
+    model: Transformer, sources: list[Tensor], targets: list[Tensor], *, room: int
+) -> list[Tensor]:
     source_ids, source_segments = pack(sources, width=sum(map(len, sources)) + room)
     target_ids, target_segments = pack(targets, width=sum(map(len, targets)) + room)
     logits = model(source_ids, target_ids, source_segments=source_segments, target_segments=target_segments)

@@ -18,7 +18,9 @@ NAMES = st.sampled_from(sorted(CONFIGS))
 
 @settings(max_examples=30)
 @given(name=NAMES, lengths=LENGTHS, more=st.integers(0, 64), seed=st.integers(0, 2**20))
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)], ids=["fp32", "fp64"])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)], ids=["fp32", "fp64"]
+)
 def test_the_amount_of_padding_is_irrelevant(dtype, tolerance, name, lengths, more, seed):
     model = build(CONFIGS[name], seed=seed, dtype=dtype)
     source_ids = random_ids(model.config.source_rows, lengths, seed=seed)

@@ -67,7 +67,7 @@ def torch_twin(model: Transformer) -> nn.Transformer:
 
 
 def twin_hidden(twin: nn.Transformer, model: Transformer, source_ids: Tensor, target_ids: Tensor) -> Tensor:
-    """Embeddings and positions ours (torch has none), both stacks torch's. Its masks: True = may not attend."""
+    """Embeddings and positions ours (torch has none), stacks torch's. Its masks: True = may not attend."""
     source, target = (
         nn.functional.embedding(ids, model.target_embedding.weight) * math.sqrt(model.config.d_model)
         + model.position.table[: ids.shape[1]]
@@ -109,7 +109,9 @@ def test_gradients_equal_torchs():
     torch.testing.assert_close(ours.W_QKV.grad, theirs.in_proj_weight.grad, rtol=1e-10, atol=1e-12)
     torch.testing.assert_close(ours.W_O.grad, theirs.out_proj.weight.grad, rtol=1e-10, atol=1e-12)
     network = twin.encoder.layers[0].linear1
-    torch.testing.assert_close(model.encoder[0].feed_forward.W_1.grad, network.weight.grad, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(
+        model.encoder[0].feed_forward.W_1.grad, network.weight.grad, rtol=1e-10, atol=1e-12
+    )
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor:UserWarning")

@@ -13,7 +13,8 @@ from dragoman.text.subwords import Subwords
 
 RESERVED = [
     "<s>", "</s>", "<pad>", "<unk>", "<mask>", "<sep>", "<de>", "[PAD]", "\u2047", "\u2581", "\u2581<s>",
-    "</s>\u2581",     "<0x0A>", "<0x0D>", "<0x00>", "<0xFF>", "<0x", "<", ">", "s", "/", "\0", "\n", "\r", " ", "\ufffd",
+    "</s>\u2581",
+    "<0x0A>", "<0x0D>", "<0x00>", "<0xFF>", "<0x", "<", ">", "s", "/", "\0", "\n", "\r", " ", "\ufffd",
 ]  # fmt: skip
 texts = st.lists(st.sampled_from(RESERVED) | st.text(max_size=3), max_size=12).map("".join)
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.search import SearchOptions, beam_search
 from toy_search import BOS, EOS, NO_CHANCE, Drawn, Prefix, Table, TableStep, problems, random_table
 
 
-def argmax_loop(
-    table: Table, *, limit: int, min_length: int, bans: tuple[int, ...]
-) -> tuple[Prefix, float]:
+def argmax_loop(table: Table, *, limit: int, min_length: int, bans: tuple[int, ...]) -> tuple[Prefix, float]:
     """Greedy search in plain Python and float64."""
     tokens: list[int] = []
     total = 0.0
@@ -51,6 +49,7 @@ def test_equals_an_argmax_loop(drawn: list[Drawn]) -> None:
         assert hypothesis.score == pytest.approx(total / ((5 + len(tokens)) / 6) ** first.alpha, abs=1e-5)
 
 
+@settings(max_examples=40)
 @given(st.integers(0, 10_000), st.integers(1, 12))
 def test_a_large_vocabulary(seed: int, limit: int) -> None:
     table = random_table(seed, 700)

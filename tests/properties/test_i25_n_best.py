@@ -1,8 +1,8 @@
-"""I25: the n best: the first is the 1-best, all distinct, in order, as many as asked for where so many are possible."""
+"""I25: of the n best the first is the 1-best; all distinct, in order, and as many as are possible."""
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.search import Hypothesis, SearchOptions, beam_search
@@ -23,6 +23,7 @@ def searched(drawn: Drawn, beam: int, n_best: int) -> list[Hypothesis]:
     )[0]
 
 
+@settings(max_examples=40)
 @given(problems(most_tokens=6, longest=8, with_ties=True), st.integers(2, 7))
 def test_asking_for_more_does_not_change_the_first(drawn: Drawn, beam: int) -> None:
     alone = searched(drawn, beam, 1)
@@ -51,6 +52,7 @@ def test_count_order_and_flags(drawn: Drawn, beam: int, data: st.DataObject) -> 
         assert len(each.tokens) == drawn.limit or each.finished
 
 
+@settings(max_examples=40)
 @given(st.lists(problems(most_tokens=4, longest=7), min_size=2, max_size=5), st.integers(1, 4))
 def test_a_batch_is_its_sentences_alone(several: list[Drawn], beam: int) -> None:
     size = several[0].vocab_size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.search import SamplingOptions, SearchOptions, beam_search, sample
@@ -37,6 +37,7 @@ def test_as_many_steps_as_the_book_needs(drawn: Drawn, beam: int, data: st.DataO
     assert len(step.shapes) == steps
 
 
+@settings(max_examples=40)
 @given(st.lists(st.integers(0, 2**20), min_size=1, max_size=5), st.integers(1, 4), st.integers(1, 10))
 def test_finished_prefixes_are_never_continued(seeds: list[int], beam: int, limit: int) -> None:
     """With a vocabulary of over twice the beam no place of the beam is ever empty."""
@@ -46,12 +47,13 @@ def test_finished_prefixes_are_never_continued(seeds: list[int], beam: int, limi
     assert step.after_eos == 0
 
 
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, 2**20), min_size=2, max_size=5), st.integers(1, 4), st.booleans())
 def test_finished_sentences_leave_the_batch(seeds: list[int], beam: int, is_drawn: bool) -> None:
     tables = [random_table(seed, 5) for seed in seeds]
     lengths = list(range(1, len(seeds) + 1))
     step = TableStep(list(tables))
-    alone = []
+    alone: list[int] = []
     for table, length in zip(tables, lengths, strict=True):
         single = TableStep([table])
         if is_drawn:

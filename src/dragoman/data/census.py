@@ -14,16 +14,17 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.data.entities import has_entity
+from dragoman.data.entities import Entities, as_chosen, has_entity
 from dragoman.errors import ConfigError, DataError
 from dragoman.text.corpus import BAD_BYTES, Pair, PairBadBytes, ParallelText, pair_key, split_dev
-from dragoman.text.normalize import is_blank, normalize
+from dragoman.text.normalize import SPACE_MARK, is_blank
 from dragoman.text.skips import Skipped, SkipReport
 
 Tick = Callable[[int], None]
 
 NUMBERS_NAMED = 1000
 _TICK_PAIRS = 1000
+_BLOCK_PAIRS = 1_000_000  # compared at a time, for the sake of memory
 
 
 class Role(IntEnum):
@@ -72,12 +73,9 @@ class Census:
         return np.flatnonzero(self.roles == role) + 1
 
     def pairs(self, *roles: Role) -> Iterator[Pair]:
-        """Read the text again and give the pairs of these roles."""
-        return (
-            pair
-            for pair in _all_pairs(self.text, self.bad_bytes, len(self))
-            if self.roles[pair.index] in roles
-        )
+        """Read the text again and give the pairs that have one of these roles now."""
+        wanted = np.isin(self.roles, roles).tobytes()  # numbers of bytes are faster to look up than of arrays
+        return (pair for pair in _all_pairs(self.text, self.bad_bytes, len(self)) if wanted[pair.index])
 
     def left_out(self, where: str) -> SkipReport:
         """What is left out of the text, with at most `NUMBERS_NAMED` numbers a reason."""
@@ -93,7 +91,9 @@ class Census:
             yield int(index) + 1, REASONS[Role(int(self.roles[index]))]
 
 
-def take_census(text: ParallelText, *, role: Role, bad_bytes: PairBadBytes, tick: Tick) -> Census:
+def take_census(
+    text: ParallelText, *, role: Role, bad_bytes: PairBadBytes, entities: Entities, tick: Tick
+) -> Census:
     """Read a text once: its usable pairs get `role`, the others what hinders them.
 
     Raises:
@@ -104,7 +104,7 @@ def take_census(text: ParallelText, *, role: Role, bad_bytes: PairBadBytes, tick
     keys = np.zeros(size, np.uint64)
     entity_units = 0
     for pair in _all_pairs(text, bad_bytes, size):
-        blank = is_blank(normalize(pair.source)) or is_blank(normalize(pair.target))
+        blank = _is_blank(pair.source, entities) or _is_blank(pair.target, entities)
         roles[pair.index] = Role.BLANK if blank else role
         keys[pair.index] = int.from_bytes(pair_key(pair.source, pair.target)[:8], "little")
         entity_units += has_entity(pair.source) + has_entity(pair.target)
@@ -112,8 +112,13 @@ def take_census(text: ParallelText, *, role: Role, bad_bytes: PairBadBytes, tick
             tick(pair.index)
     census = Census(text, bad_bytes, roles, keys, entity_units)
     if bad_bytes != "skip" and census.count(Role.NOT_UTF8):
-        raise _changed(text)
+        raise changed(text)
     return census
+
+
+def _is_blank(text: str, entities: Entities) -> bool:
+    """Whether nothing but white space would be encoded: to subwords, U+2581 is a space."""
+    return is_blank(as_chosen(text, entities).replace(SPACE_MARK, " "))
 
 
 def split_off_dev(census: Census, *, seed: int, dev_size: int | None) -> None:
@@ -122,38 +127,39 @@ def split_off_dev(census: Census, *, seed: int, dev_size: int | None) -> None:
     Raises:
         ConfigError: no pair would be left on one of the sides.
     """
-    usable = np.flatnonzero(census.roles == Role.TRAIN)
-    if len(usable) < 2:
+    usable = census.count(Role.TRAIN)
+    if usable < 2:
         raise ConfigError(
-            f"a dev set cannot be split off {len(usable)} usable pair(s)",
+            f"a dev set cannot be split off {usable} usable pair(s)",
             cure="give a dev set of its own, or more pairs",
         )
-    census.roles[usable[split_dev(len(usable), seed=seed, dev_size=dev_size)]] = Role.DEV
-    same = same_text(census, census.keys[census.roles == Role.DEV])
-    census.roles[same] = Role.SAME_AS_DEV
+    chosen = split_dev(usable, seed=seed, dev_size=dev_size)
+    census.roles[np.flatnonzero(census.roles == Role.TRAIN)[chosen]] = Role.DEV
+    census.roles[same_text(census, census.keys[census.roles == Role.DEV])] = Role.SAME_AS_DEV
 
 
 def same_text(census: Census, dev_keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
     """The indices of TRAIN pairs whose text is that of a dev pair."""
     known = np.sort(dev_keys)
-    train = np.flatnonzero(census.roles == Role.TRAIN)
-    if not len(known):
-        return train[:0]
-    keys = census.keys[train]
-    places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-    same: npt.NDArray[np.int64] = train[known[places] == keys]
-    return same
+    found = [np.zeros(0, np.int64)]
+    for start in range(0, len(census) if len(known) else 0, _BLOCK_PAIRS):
+        keys = census.keys[start : start + _BLOCK_PAIRS]
+        places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+        is_train = census.roles[start : start + _BLOCK_PAIRS] == Role.TRAIN
+        found.append(start + np.flatnonzero((known[places] == keys) & is_train))
+    return np.concatenate(found)
 
 
 def _all_pairs(text: ParallelText, bad_bytes: PairBadBytes, size: int) -> Iterator[Pair]:
     """Every readable pair; a text that grew since it was counted is refused."""
     for pair in text.pairs(bad_bytes=bad_bytes):
         if pair.index >= size:
-            raise _changed(text)
+            raise changed(text)
         yield pair
 
 
-def _changed(text: ParallelText) -> DataError:
+def changed(text: ParallelText) -> DataError:
+    """The error for a text that is not what it was when it was counted."""
     return DataError(
         "a file changed while it was read",
         where=text.where(text.count() - 1),

@@ -12,8 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from dragoman.data.census import Census, Role, Tick
-from dragoman.data.entities import Entities, unescape
+from dragoman.data.census import Census, Role, Tick, changed
+from dragoman.data.entities import Entities, as_chosen
 from dragoman.data.manifest import Split, SplitRecord
 from dragoman.data.prepared import DEV_TEXTS
 from dragoman.data.shards import ShardWriter
@@ -36,7 +36,7 @@ class Encoding:
 
     def of(self, text: str) -> str:
         """The text that is encoded, and kept of a dev set."""
-        return unescape(text) if self.entities == "unescape" else text
+        return as_chosen(text, self.entities)
 
 
 @dataclass(frozen=True)
@@ -122,27 +122,25 @@ def _encode(census: Census, writers: Mapping[Role, SplitWriter], encoding: Encod
     wanted = sum(census.count(role) for role in writers)
     done = 0
     for pairs in _chunks(census.pairs(*writers), encoding):
-        encoded = _encode_chunk(pairs, encoding)
+        by_role = _by_role(_encode_chunk(pairs, encoding), census, encoding.max_unit_tokens)
         for role, writer in writers.items():
-            writer.append(_of_role(encoded, census, role, encoding.max_unit_tokens))
+            writer.append(by_role[role])
         done += len(pairs)
         tick(done)
     if done != wanted:
-        raise DataError("a file changed while it was read", where=census.text.where(0))
+        raise changed(census.text)
 
 
-def _of_role(encoded: Sequence[_Encoded], census: Census, role: Role, max_unit_tokens: int) -> list[_Encoded]:
-    """The pairs of a role that fit; those that do not lose it."""
-    kept = []
-    for item in encoded:
-        if census.roles[item.pair.index] != role:
-            continue
-        # One more for the EOS.
-        if max(len(item.source_ids), len(item.target_ids)) + 1 > max_unit_tokens:
-            census.roles[item.pair.index] = Role.TOO_LONG
+def _by_role(encoded: Sequence[_Encoded], census: Census, max_unit_tokens: int) -> dict[int, list[_Encoded]]:
+    """Part pairs by their roles; those over the limit become TOO_LONG."""
+    roles: list[int] = census.roles[[item.pair.index for item in encoded]].tolist()
+    parted: dict[int, list[_Encoded]] = {role: [] for role in Role}
+    for item, role in zip(encoded, roles, strict=True):
+        if max(len(item.source_ids), len(item.target_ids)) < max_unit_tokens:  # less: the EOS counts
+            parted[role].append(item)
         else:
-            kept.append(item)
-    return kept
+            census.roles[item.pair.index] = Role.TOO_LONG
+    return parted
 
 
 def _chunks(pairs: Iterator[Pair], encoding: Encoding) -> Iterator[list[Pair]]:

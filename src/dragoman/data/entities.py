@@ -22,18 +22,24 @@ def has_entity(text: str) -> bool:
     return "&" in text and any(_character(match) != match[0] for match in _ENTITY.finditer(text))
 
 
+def as_chosen(text: str, entities: Entities) -> str:
+    """The text as it is, or unescaped, as `entities` says."""
+    return unescape(text) if entities == "unescape" else text
+
+
 def unescape(text: str) -> str:
     """Put the characters in the place of their entities, once: `&amp;lt;` becomes `&lt;`.
 
-    Kept as they are: names nobody defined, entities without semicolon, and those for control characters (a
-    line feed would make two lines of one).
+    Kept as they are: names nobody defined, entities without semicolon, and those for control characters
+    (a line feed would make two lines of one) or for no character at all.
     """
     return _ENTITY.sub(_character, text) if "&" in text else text
 
 
 def _character(match: re.Match[str]) -> str:
     text = html.unescape(match[0])
-    is_character = text != match[0] and not any(
-        unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") for c in text
-    )
-    return text if is_character else match[0]
+    return match[0] if not text or any(map(_is_refused, text)) else text
+
+
+def _is_refused(character: str) -> bool:
+    return character == "\ufffd" or unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")

@@ -31,7 +31,6 @@ from dragoman.text.subwords import SizePolicy
 
 __all__ = ["PreparedCorpus", "Progress", "open_prepared", "prepare"]
 
-DEFAULT_VOCAB_SIZE = 8_000
 MAX_UNIT_TOKENS = 1_024
 
 
@@ -44,7 +43,7 @@ def prepare(
     dev_source: Paths | None = None,
     dev_target: Paths | None = None,
     dev_size: int | None = None,
-    vocab_size: int = DEFAULT_VOCAB_SIZE,
+    vocab_size: int | None = None,
     size_policy: SizePolicy = "nearest",
     joint: bool = True,
     subwords: GivenSubwords | None = None,
@@ -73,7 +72,8 @@ def prepare(
         dev_source: the dev set, given as `source` is. Without it, a dev set is split off by `seed`.
         dev_target: its translations.
         dev_size: pairs to split off; one in a hundred, at most 2,000, when None.
-        vocab_size: subwords to learn, both sides together when `joint`, else each.
+        vocab_size: subwords to learn, both sides together when `joint`, else each; by the number of pairs when
+            None (`learn.default_vocab_size`).
         size_policy: "nearest" takes the size the corpus supports where that is not `vocab_size`; "exact"
             refuses.
         joint: one shared subword model (5.1), or one a side.
@@ -149,7 +149,9 @@ def _take_censuses(texts: Texts, choices: Choices) -> tuple[dict[Split, Census],
 
 def _census(text: ParallelText, role: Role, choices: Choices) -> Census:
     tick = choices.tick("reading", text.count())
-    return take_census(text, role=role, bad_bytes=choices.bad_bytes, tick=tick)
+    return take_census(
+        text, role=role, bad_bytes=choices.bad_bytes, entities=choices.learning.entities, tick=tick
+    )
 
 
 def _overlap_notes(train: Census, dev: Census) -> list[str]:

@@ -21,7 +21,8 @@ def keep_mask(shape: torch.Size, P_drop: float, device: torch.device) -> Tensor:
     """True where an element is kept, each with probability 1 - P_drop (to 1/65536), from torch's generator."""
     count = shape.numel()
     bits = torch.empty((count + 3) // 4, dtype=torch.int64, device=device).random_(_INT64_MIN, None)
-    threshold = round(P_drop * _LEVELS) - _LEVELS // 2
+    # The highest level is always kept: one more would not fit 16 bits, and nothing at all would be dropped.
+    threshold = min(round(P_drop * _LEVELS), _LEVELS - 1) - _LEVELS // 2
     return (bits.view(torch.int16)[:count] >= threshold).view(shape)
 
 

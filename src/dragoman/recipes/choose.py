@@ -1,8 +1,9 @@
 """Which recipe to take where none was asked for, and how long it will take here.
 
 Paper: none (infrastructure)
-The rule: by pairs of training text and by device. On a CPU: tiny under 200,000 pairs, small above. On a GPU: tiny under
-50,000, small under 1 million, base above. Number format: bf16 where this machine is clearly faster in it.
+The rule: by pairs of training text and by device. On a CPU: tiny under 200,000 pairs, small above. On a GPU:
+tiny under 50,000, small under 1 million, base above. Number format: bf16 where this machine is clearly faster in
+it.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def with_precision(recipe: Recipe, precision: str) -> Recipe:
 def expected_hours(recipe: Recipe, corpus: PreparedCorpus, device: torch.device) -> float:
     """Hours to the recipe's last update, from counted operations and this machine's measured rate; rough."""
     sources, targets = corpus.train.source_lengths, corpus.train.target_lengths
-    S, T = int(round(sources.mean())), int(round(targets.mean()))
+    S, T = round(float(sources.mean())), round(float(targets.mean()))
     pairs_an_update = min(recipe.batch.source_tokens / S, recipe.batch.target_tokens / T)
     config = ModelConfig.from_shape(recipe.model, vocab_size=corpus.target_subwords.vocab_size)
     operations = training_flops(config, S, T) * pairs_an_update * recipe.training.max_steps

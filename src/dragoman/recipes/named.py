@@ -1,11 +1,13 @@
 """The recipes that come with dragoman, one function each.
 
 Paper: 5, 6.1, Table 3
-Each docstring says what to expect, on what, in what time, and the command. Scores that have not been measured with
-dragoman are said to be the paper's.
+Each docstring says what to expect, on what, in what time, and the command. Scores that have not been measured
+with dragoman are said to be the paper's.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from dragoman.errors import ConfigError
 from dragoman.model.config import ModelConfig, ModelShape
@@ -70,8 +72,8 @@ def big_en_fr() -> Recipe:
 def small() -> Recipe:
     """For some hundred thousand pairs on one GPU, or overnight on a CPU: N 6, d_model 256, d_ff 1024.
 
-    The paper's rules at a smaller scale; batches of 8,192 tokens a side. Not scored yet: how good it gets depends on
-    the corpus.
+    The paper's rules at a smaller scale; batches of 8,192 tokens a side. Not scored yet: how good it gets depends
+    on the corpus.
 
         dragoman train PREPARED --recipe small --out RUN
     """
@@ -88,8 +90,8 @@ def small() -> Recipe:
 def tiny() -> Recipe:
     """For some ten thousand pairs on a laptop: N 4, d_model 128, d_ff 256, h 4.
 
-    The paper's rules at the smallest scale that is useful; batches of 4,096 tokens a side, the rate rising over 1,000
-    updates to twice the paper's.
+    The paper's rules at the smallest scale that is useful; batches of 4,096 tokens a side, the rate rising over
+    1,000 updates to twice the paper's.
 
         dragoman train PREPARED --recipe tiny --out RUN
     """
@@ -107,7 +109,7 @@ def tiny() -> Recipe:
 def demo() -> Recipe:
     """What `dragoman demo` trains on 29,000 captions: as tiny, for 8 minutes of a laptop.
 
-        dragoman demo
+    dragoman demo
     """
     return Recipe(
         name="demo",
@@ -126,7 +128,7 @@ def demo() -> Recipe:
 def demo_grammar() -> Recipe:
     """What `dragoman demo` trains on the embedded grammar where no other data is.
 
-        dragoman demo
+    dragoman demo
     """
     return Recipe(
         name="demo-grammar",
@@ -162,3 +164,14 @@ def recipe_named(name: str) -> Recipe:
             return recipe
     known = ", ".join(recipe.name for recipe in all_recipes())
     raise ConfigError(f"there is no recipe {name!r}", cure=f"choose from {known}, or give a .toml file")
+
+
+def read_recipe(name_or_file: str) -> Recipe:
+    """A recipe by its name, or from a file where the name ends in .toml.
+
+    Raises:
+        ConfigError: there is none, or it is not usable.
+    """
+    if name_or_file.endswith(".toml"):
+        return Recipe.from_file(Path(name_or_file))
+    return recipe_named(name_or_file)

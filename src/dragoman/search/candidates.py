@@ -82,7 +82,7 @@ def accumulator_type(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type == "mps" else torch.float64
 
 
-def checked_logits(logits: Float[Tensor, "B K V"], tokens_BK: Int64[Tensor, "B K"]) -> Float[Tensor, "B K V"]:
+def checked_logits(logits: Tensor, tokens_BK: Int64[Tensor, "B K"]) -> Float[Tensor, "B K V"]:
     """The logits in float32 (float64 stays), contiguous.
 
     Raises:

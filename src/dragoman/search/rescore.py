@@ -49,7 +49,7 @@ def token_log_probabilities(
 
 
 def forced_scores(
-    log_probabilities: Sequence[Float[Tensor, " n"]], *, alpha: float = 0.6
+    log_probabilities: Sequence[Float[Tensor, " _"]], *, alpha: float = 0.6
 ) -> list[ForcedScore]:
     """The score of each target from the log-probabilities of its tokens, summed in float64.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -51,17 +52,19 @@ class Pair:
 
 
 class SpooledInput(os.PathLike[str]):
-    """Standard input copied to a temporary file, so that it can be read more than once.
+    """Standard input or a pipe, copied to a temporary file so that it can be read more than once.
 
     The file goes when this object does.
+
+    Args:
+        path: "-" or the path of a pipe.
     """
 
-    display_name = "standard input"
-
-    def __init__(self) -> None:
-        self._file = tempfile.NamedTemporaryFile(prefix="dragoman-stdin-")  # noqa: SIM115 (lives as long as this)
-        with reading(STANDARD_STREAM):
-            shutil.copyfileobj(open_bytes(STANDARD_STREAM), self._file)
+    def __init__(self, path: PathLike) -> None:
+        self.display_name = name_of(path)
+        self._file = tempfile.NamedTemporaryFile(prefix="dragoman-")  # noqa: SIM115 (lives as long as this)
+        with reading(path):
+            shutil.copyfileobj(open_bytes(path), self._file)
             self._file.flush()
 
     def __fspath__(self) -> str:
@@ -130,7 +133,8 @@ class _TsvFile:
 class ParallelText:
     """Source and target texts whose k-th lines belong together; never held in memory.
 
-    Several files a side are read one after another. "-" is standard input, copied to a temporary file.
+    Several files a side are read one after another. Standard input ("-") and pipes are copied to temporary
+    files when this is made, as everything is read twice: once to count.
 
     Args:
         source: a path, or several, by the line rule of `dragoman.text.lines`.
@@ -272,7 +276,7 @@ def split_dev(pair_count: int, *, seed: int, dev_size: int | None = None) -> npt
             cure="give a development set of its own, a smaller number, or more training pairs",
         )
     keys = _mixed(np.arange(pair_count, dtype=np.uint64), seed)
-    chosen = np.argsort(keys, kind="stable")[:size]
+    chosen = np.argpartition(keys, size - 1)[:size]  # no two keys are equal
     return np.sort(chosen).astype(np.int64)
 
 
@@ -325,7 +329,14 @@ def _unequal(source: PathLike, target: PathLike, source_count: int, target_count
 
 
 def _spooled(path: PathLike) -> PathLike:
-    return SpooledInput() if os.fspath(path) == STANDARD_STREAM else path
+    readable_once = os.fspath(path) == STANDARD_STREAM or (os.path.exists(path) and _is_pipe(path))
+    return SpooledInput(path) if readable_once else path
+
+
+def _is_pipe(path: PathLike) -> bool:
+    """A named pipe, or what a shell puts for <(command)."""
+    mode = os.stat(path).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISCHR(mode)
 
 
 def _as_tuple(paths: Paths) -> tuple[PathLike, ...]:

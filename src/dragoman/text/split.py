@@ -1,8 +1,8 @@
 """Where to cut a text that is too long for a model.
 
 Paper: none (infrastructure)
-The rule: a run holds as many tokens as fit; it ends after the last sentence end in its second half, else before the
-last word start in its second half, else where it is full. Runs joined again are the text.
+The rule: a run holds as many tokens as fit; it ends after the last sentence end in its second half, else before
+the last word start in its second half, else where it is full. Runs joined again are the text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ def split_ids(ids: Sequence[int], pieces: Sequence[str], *, longest: int) -> lis
         pieces: the same as pieces: U+2581 begins a word.
         longest: at least 1.
     """
-    assert len(ids) == len(pieces) and longest >= 1
+    assert len(ids) == len(pieces), "as many pieces as ids"
+    assert longest >= 1, "a run holds at least one token"
     runs, start = [], 0
     while len(ids) - start > longest:
         end = _cut(pieces, start, start + longest)

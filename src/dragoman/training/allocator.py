@@ -1,8 +1,9 @@
 """Asks glibc's malloc to keep big blocks instead of returning them to the system after each use.
 
 Paper: none (infrastructure)
-A training step frees and takes the same big tensors again and again; fetching fresh pages each time costs about a
-quarter of the time of a step on a CPU. Elsewhere than on glibc nothing is done. The setting is of the whole process.
+A training step frees and takes the same big tensors again and again; fetching fresh pages each time costs
+about a quarter of the time of a step on a CPU. Elsewhere than on glibc nothing is done. The setting is of the
+whole process.
 """
 
 from __future__ import annotations
@@ -24,4 +25,5 @@ def keep_big_blocks() -> bool:
     except (OSError, AttributeError):
         return False
     settings = {_M_MMAP_THRESHOLD: _KEEP, _M_TRIM_THRESHOLD: _KEEP, _M_TOP_PAD: 64 << 20}
-    return all([mallopt(name, value) == 1 for name, value in settings.items()])
+    done = [mallopt(name, value) == 1 for name, value in settings.items()]
+    return all(done)

@@ -37,7 +37,8 @@ def average_weights(bundles: Sequence[Bundle]) -> dict[str, Tensor]:
 def _check_same_kind(first: Bundle, other: Bundle) -> None:
     if first.manifest.vocabularies != other.manifest.vocabularies:
         raise VocabularyMismatch(
-            f"{first.directory.name} and {other.directory.name} have different subwords: they cannot be averaged"
+            f"{first.directory.name} and {other.directory.name} have different subwords: "
+            "they cannot be averaged"
         )
     if first.facts.config != other.facts.config:
         raise CheckpointError(
@@ -80,5 +81,3 @@ def last_checkpoints(directory: Path, count: int) -> list[Path]:
     if not names:
         raise CheckpointError(f"no checkpoints in {directory}", cure="give the directory of a run")
     return [folder / name for name in names[-count:]]
-
-

@@ -2,8 +2,8 @@
 
 Paper: none (infrastructure)
 
-A run's `checkpoints/` holds `step-N` directories and two files, `latest` and `best`, each naming one of them. A
-checkpoint is written whole or not at all; the files that name it move after it is durable; old ones go last.
+A run's `checkpoints/` holds `step-N` directories and two files, `latest` and `best`, each naming one of them.
+A checkpoint is written whole or not at all; the files that name it move after it is durable; old ones go last.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from dragoman.bundle import Bundle, BundleFacts, open_bundle, read_tensors, write_bundle, write_tensors
+from dragoman.bundle import OPTIMIZER, PLACE, Bundle, BundleFacts, open_bundle, read_pointer, write_bundle
 from dragoman.data.durable import sync_directory, sync_file
 from dragoman.data.manifest import Count, Record
 from dragoman.errors import CheckpointError
+from dragoman.tensors import read_tensors, write_tensors
 from dragoman.training.optimizer import FlatAdam
 
-OPTIMIZER, PLACE = "optimizer.safetensors", "training.json"
 LATEST, BEST = "latest", "best"
 _NAME = re.compile(r"step-(\d+)")
+_UNFINISHED = re.compile(r"\.step-\d+\.(partial|old)-[0-9a-f]+|\.(latest|best)\.partial")
 
 
 class Place(Record):
@@ -78,14 +79,22 @@ class Checkpoint:
 
 
 def save_checkpoint(
-    directory: Path, facts: BundleFacts, optimizer: FlatAdam, place: Place, *, keep: int, best: bool
+    directory: Path, facts: BundleFacts, optimizer: FlatAdam, place: Place, *, keep: int
 ) -> str:
     """Writes `step-N`, moves the pointers and removes the oldest beyond `keep` (never the best).
 
+    Checkpoints of later updates are removed too: they are damaged ones that training went on without.
+
     Returns:
         The checkpoint's name.
+
+    Raises:
+        DataError: the directory cannot be written.
     """
-    name = f"step-{place.step:08d}"
+    name = checkpoint_name(place.step)
+    if not directory.exists():
+        directory.mkdir(parents=True)
+        sync_directory(directory.parent)
 
     def more(temporary: Path) -> None:
         write_tensors(temporary / OPTIMIZER, optimizer.moments())
@@ -94,27 +103,52 @@ def save_checkpoint(
 
     weights: dict[str, Tensor] = optimizer.weights()
     write_bundle(directory / name, facts, weights, step=place.step, kind="checkpoint", more=more)
-    _point(directory / LATEST, name)
-    if best:
-        _point(directory / BEST, name)
-    _remove_old(directory, keep)
+    write_durably(directory / LATEST, name + "\n")
+    _point_to_best(directory, place.best_step)
+    _remove_others(directory, name, keep)
     return name
 
 
-def _point(pointer: Path, name: str) -> None:
-    temporary = pointer.with_name(f".{pointer.name}.partial")
-    temporary.write_text(name + "\n", encoding="utf-8", newline="\n")
+def checkpoint_name(step: int) -> str:
+    """The directory of the checkpoint after that many updates."""
+    return f"step-{step:08d}"
+
+
+def write_durably(path: Path, text: str) -> None:
+    """Writes a small file whole or not at all, and makes it durable."""
+    temporary = path.with_name(f".{path.name}.partial")
+    temporary.write_text(text, encoding="utf-8", newline="\n")
     sync_file(temporary)
-    os.replace(temporary, pointer)
-    sync_directory(pointer.parent)
+    os.replace(temporary, path)
+    sync_directory(path.parent)
 
 
-def _remove_old(directory: Path, keep: int) -> None:
+def _point_to_best(directory: Path, best_step: int | None) -> None:
+    """`best` follows what training remembers, also after it went back to an earlier checkpoint."""
+    pointer = directory / BEST
+    name = None if best_step is None else checkpoint_name(best_step)
+    if name is None or not (directory / name).is_dir():
+        pointer.unlink(missing_ok=True)
+    elif read_pointer(pointer) != name:
+        write_durably(pointer, name + "\n")
+
+
+def _remove_others(directory: Path, newest: str, keep: int) -> None:
     names = checkpoint_names(directory)
-    best = read_pointer(directory / BEST)
-    for name in names[:-keep]:
-        if name != best:
+    done = names.index(newest) + 1
+    keeping = {*names[max(0, done - keep) : done], read_pointer(directory / BEST)}
+    for name in names:
+        if name not in keeping:
             shutil.rmtree(directory / name, ignore_errors=True)
+
+
+def remove_unfinished(directory: Path) -> None:
+    """Removes what a killed process left half written; nothing else may be writing there."""
+    if not directory.is_dir():
+        return
+    for path in directory.iterdir():
+        if _UNFINISHED.fullmatch(path.name):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def checkpoint_names(directory: Path) -> list[str]:
@@ -125,14 +159,6 @@ def checkpoint_names(directory: Path) -> list[str]:
     return [name for _, name in sorted(found)]
 
 
-def read_pointer(pointer: Path) -> str | None:
-    """The checkpoint a pointer names, or None."""
-    try:
-        return pointer.read_text(encoding="utf-8").strip()
-    except OSError:
-        return None
-
-
 def open_checkpoint(directory: Path) -> Checkpoint:
     """Opens one checkpoint after checking every file.
 
@@ -140,12 +166,18 @@ def open_checkpoint(directory: Path) -> Checkpoint:
         CheckpointError: it is missing, damaged, or a model without what training needs to go on.
     """
     bundle = open_bundle(directory)
+    if bundle.manifest.kind != "checkpoint":
+        raise CheckpointError(f"{directory} is a model, not a checkpoint: training cannot go on from it")
     try:
         place = Place.model_validate_json((directory / PLACE).read_bytes())
-    except FileNotFoundError:
-        raise CheckpointError(f"{directory} is a model, not a checkpoint: training cannot go on from it") from None
     except (OSError, ValidationError) as error:
-        raise CheckpointError(f"the place in training cannot be read: {error}", where=str(directory)) from None
+        raise CheckpointError(
+            f"the place in training cannot be read: {error}", where=str(directory)
+        ) from None
+    if checkpoint_name(place.step) != directory.name:
+        raise CheckpointError(
+            f"the checkpoint is not of the update its name says, but of {place.step}", where=str(directory)
+        )
     return Checkpoint(bundle, place)
 
 

@@ -5,7 +5,9 @@ Paper: none (infrastructure)
 
 from __future__ import annotations
 
+import importlib
 import json
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -117,12 +119,18 @@ class JsonLines:
     def __call__(self, event: Event) -> None:
         if isinstance(event, Stepped) and event.step % self._every:
             return
-        record: dict[str, Any] = {"event": type(event).__name__.lower(), **asdict(event)}
-        self._stream.write(json.dumps(record) + "\n")
+        fields = {name: _as_json(value) for name, value in asdict(event).items()}
+        record = {"event": type(event).__name__.lower(), **fields}
+        self._stream.write(json.dumps(record, allow_nan=False) + "\n")
 
     def close(self) -> None:
         """Ends the file."""
         self._stream.close()
+
+
+def _as_json(value: object) -> object:
+    """JSON has no NaN and no infinity: null."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class TensorBoard:
@@ -130,12 +138,12 @@ class TensorBoard:
 
     def __init__(self, directory: Path, *, every_steps: int) -> None:
         try:
-            from torch.utils.tensorboard import SummaryWriter
+            tensorboard: Any = importlib.import_module("torch.utils.tensorboard")
         except ImportError:
             raise MissingDependency(
                 "TensorBoard is not installed", cure="pip install 'dragoman[tensorboard]'"
             ) from None
-        self._writer = SummaryWriter(str(directory))  # type: ignore[no-untyped-call]
+        self._writer = tensorboard.SummaryWriter(str(directory))
         self._every = every_steps
 
     def __call__(self, event: Event) -> None:
@@ -153,8 +161,8 @@ class TensorBoard:
             case _:
                 return
         for name, value in scalars.items():
-            self._writer.add_scalar(name, value, event.step)  # type: ignore[no-untyped-call]
+            self._writer.add_scalar(name, value, event.step)
 
     def close(self) -> None:
         """Ends the file."""
-        self._writer.close()  # type: ignore[no-untyped-call]
+        self._writer.close()

@@ -2,9 +2,9 @@
 
 Paper: 5.4 (label smoothing), 3.4 (output map)
 Silent: how the mass eps_ls is spread (tensor2tensor: the true class has 1 - eps_ls, each other class
-eps_ls / (V - 1); classes masked with -inf get none and do not count in V); how tokens are averaged (the sum over
-target tokens divided by their number, whatever sentence or piece of a batch they are in). The constant entropy of
-the smoothed target that tensor2tensor subtracts is not subtracted: it changes no gradient.
+eps_ls / (V - 1); classes masked with -inf get none and do not count in V); how tokens are averaged (the sum
+over target tokens divided by their number, whatever sentence or piece of a batch they are in). The constant
+entropy of the smoothed target that tensor2tensor subtracts is not subtracted: it changes no gradient.
 
 n target tokens, V vocabulary.
 """
@@ -39,7 +39,7 @@ class LossSum:
 
 
 def label_smoothed_loss(
-    logits: Float[Tensor, "n V"], targets: Int64[Tensor, "n"], eps_ls: float, *, pad_id: int
+    logits: Float[Tensor, "n V"], targets: Int64[Tensor, " n"], eps_ls: float, *, pad_id: int
 ) -> LossSum:
     """-sum_j q_j log p_j for each token, summed; q has 1 - eps_ls at the target and the rest spread evenly.
 
@@ -62,14 +62,13 @@ class _OutputLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, eps_ls: float
+        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, eps_ls: float, with_gradient: bool
     ) -> tuple[Tensor, Tensor]:
         wide = torch.float64 if hidden.dtype == torch.float64 else torch.float32
         smoothed = torch.zeros((), dtype=wide, device=hidden.device)
         nll = torch.zeros_like(smoothed)
-        needs_gradient = any(ctx.needs_input_grad[:2])
-        grad_hidden = torch.empty_like(hidden) if needs_gradient else None
-        grad_weight = torch.zeros(weight.shape, dtype=wide, device=weight.device) if needs_gradient else None
+        grad_hidden = torch.empty_like(hidden) if with_gradient else None
+        grad_weight = torch.zeros(weight.shape, dtype=wide, device=weight.device) if with_gradient else None
         low = eps_ls / (weight.shape[0] - 1)
         for start in range(0, hidden.shape[0], ROWS_AT_ONCE):
             rows = slice(start, start + ROWS_AT_ONCE)
@@ -94,10 +93,9 @@ class _OutputLoss(torch.autograd.Function):
         return smoothed, nll
 
     @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        grad_hidden, grad_weight = ctx.saved_tensors
-        scale = upstream[0]
-        return grad_hidden * scale.to(grad_hidden.dtype), grad_weight * scale.to(grad_weight.dtype), None, None
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        grads = [grad * upstream[0].to(grad.dtype) for grad in ctx.saved_tensors]
+        return (*grads, None, None, None)
 
 
 def output_loss(
@@ -118,5 +116,9 @@ def output_loss(
     real = (targets != pad_id).flatten().nonzero()[:, 0]
     flat_hidden = hidden.reshape(-1, hidden.shape[-1]).index_select(0, real)
     flat_targets = targets.flatten().index_select(0, real)
-    smoothed, nll = _OutputLoss.apply(flat_hidden, weight, flat_targets, eps_ls)
+    # Inside an autograd function gradients are always off: whether they are wanted is known only here.
+    with_gradient = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
+    smoothed, nll = _OutputLoss.apply(  # type: ignore[no-untyped-call]
+        flat_hidden, weight, flat_targets, eps_ls, with_gradient
+    )
     return LossSum(smoothed, nll, int(real.shape[0]))

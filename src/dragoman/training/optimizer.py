@@ -1,11 +1,12 @@
 """Adam over all weights at once, with float32 masters where the model itself computes in bfloat16.
 
 Paper: 5.3
-Silent: number formats (masters, moments and the update are float32 whatever the model computes in; float64 stays
-float64); where epsilon is added (to the square root of the corrected second moment, Kingma & Ba 2015, algorithm 1);
-gradient clipping (none).
+Silent: number formats (masters, moments and the update are float32 whatever the model computes in; float64
+stays float64); where epsilon is added (to the square root of the corrected second moment, Kingma & Ba 2015,
+algorithm 1); gradient clipping (none).
 
-The parameters of the model become views of one flat tensor, and so do their gradients: one kernel updates all.
+The parameters of the model become views of one flat tensor, and so do their gradients: one kernel updates
+all.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class FlatAdam:
                 buffer.data = buffer.data.to(dtype)
         self._adam = torch.optim.Adam([self._master], betas=(beta_1, beta_2), eps=epsilon, fused=True)
         self._state = {
-            "step": torch.zeros((), dtype=torch.float32),
+            "step": torch.zeros((), dtype=torch.float32, device=values.device),  # where the kernel wants it
             "exp_avg": torch.zeros_like(values),
             "exp_avg_sq": torch.zeros_like(values),
         }
@@ -97,7 +98,7 @@ class FlatAdam:
 
     @torch.no_grad()
     def load(self, weights: dict[str, Tensor], moments: dict[str, Tensor], steps: int) -> None:
-        """Sets weights, moments and the number of updates done; names and shapes are the caller's to check."""
+        """Sets weights, moments and the number of updates; names and shapes are the caller's to check."""
         for name, view in (self.weights() | self.moments()).items():
             view.copy_((weights | moments)[name])
         self._state["step"].fill_(steps)

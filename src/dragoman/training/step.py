@@ -1,8 +1,8 @@
 """One update: forward, loss, backward and Adam, in pieces where memory is short.
 
 Paper: 5.1, 5.3, 5.4
-Silent: the order of random numbers (dropout of update s is drawn from a generator seeded with (seed, s), so that an
-update is a function of weights, batch, seed and number, and nothing else has to be saved to go on).
+Silent: the order of random numbers (dropout of update s is drawn from a generator seeded with (seed, s), so
+that an update is a function of weights, batch, seed and number, and nothing else has to be saved to go on).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dragoman.data.batches import Batch
 from dragoman.errors import NonFiniteLoss
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import Recipe
+from dragoman.text.subwords import Subwords
 from dragoman.training.loss import output_loss
 from dragoman.training.optimizer import FlatAdam
 from dragoman.training.schedule import learning_rate
@@ -46,15 +47,16 @@ def pieces(batch: Batch, tokens_at_once: int) -> Iterator[Batch]:
 def _rows(batch: Batch, rows: slice) -> Batch:
     """Some rows of a batch, without the columns that are padding in all of them."""
     source, target = batch.source_ids[rows], batch.target_output_ids[rows]
-    S = int((source != 0).sum(dim=1).max())
-    T = int((target != 0).sum(dim=1).max())
+    source_lengths = (source != Subwords.PAD_ID).sum(dim=1)
+    target_lengths = (target != Subwords.PAD_ID).sum(dim=1)
+    S, T = int(source_lengths.max()), int(target_lengths.max())
     return Batch(
         source_ids=source[:, :S],
         target_input_ids=batch.target_input_ids[rows, :T],
         target_output_ids=target[:, :T],
         pair_indices=batch.pair_indices[rows],
-        source_tokens=int((source != 0).sum()),
-        target_tokens=int((target != 0).sum()),
+        source_tokens=int(source_lengths.sum()),
+        target_tokens=int(target_lengths.sum()),
     )
 
 

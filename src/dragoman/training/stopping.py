@@ -32,7 +32,8 @@ def stop_on_signals() -> Iterator[StopRequest]:
     if threading.current_thread() is not threading.main_thread():
         yield request
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    # None: a handler that was not set from Python and cannot be set back from it.
+    before = {s: signal.getsignal(s) or signal.SIG_DFL for s in (signal.SIGINT, signal.SIGTERM)}
 
     def ask(number: int, _frame: FrameType | None) -> None:
         request.signal_name = signal.Signals(number).name

@@ -8,15 +8,17 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import torch
 
 from dragoman.bundle import BundleFacts
 from dragoman.data.batches import Batch, BatchLoader, Cursor
-from dragoman.errors import CheckpointError
+from dragoman.errors import CheckpointError, VocabularyMismatch
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import Recipe
 from dragoman.standing import standing
@@ -27,6 +29,7 @@ from dragoman.training.step import Update, update
 from dragoman.training.stopping import StopRequest
 from dragoman.training.validation import dev_loss
 
+TEXT_DIGEST = "training text SHA-256"  # of the facts on the data
 RATE_WINDOW = 50  # updates that tokens a second are measured over
 
 CPU = torch.device("cpu")
@@ -64,7 +67,8 @@ class Trainer:
         resume: a checkpoint to go on from.
 
     Raises:
-        CheckpointError: the checkpoint is of other batches or sizes.
+        CheckpointError: the checkpoint is of other batches, texts or sizes.
+        VocabularyMismatch: the checkpoint is of other subwords.
     """
 
     def __init__(self, task: Task, recipe: Recipe, emit: Emit, *, resume: Checkpoint | None = None) -> None:
@@ -78,32 +82,43 @@ class Trainer:
             beta_2=rule.beta_2,
             epsilon=rule.epsilon,
         )
-        self.place = Place(
-            step=0, epoch=0, batch=0, plan_digest=task.loader.plan.digest, threads=threads()
-        )
+        self.place = Place(step=0, epoch=0, batch=0, plan_digest=task.loader.plan.digest, threads=threads())
         self._saved_step: int | None = None
+        self._validated_step: int | None = None
         if resume is not None:
             self._go_on_from(resume)
         self._recent: deque[tuple[float, int]] = deque(maxlen=RATE_WINDOW)
 
     def _go_on_from(self, checkpoint: Checkpoint) -> None:
         place = checkpoint.place
-        if place.plan_digest != self.place.plan_digest:
-            raise CheckpointError(
-                "the checkpoint counts other batches: corpus, budgets, max_length or seed have changed",
-                where=str(checkpoint.bundle.directory),
-                cure="go on with the recipe and corpus the run began with, or start a new run",
-            )
+        self._check_same_run(checkpoint)
         checkpoint.load_into(self.optimizer)
         if place.threads != threads():
             self.emit(
                 Said(
-                    f"the run had {place.threads} threads and now has {threads()}: it goes on, but not bit for "
-                    "bit as it would have"
+                    f"the run had {place.threads} threads and now has {threads()}: it goes on, but not bit "
+                    "for bit as it would have"
                 )
             )
         self.place = place.model_copy(update={"threads": threads()})
         self._saved_step = place.step
+
+    def _check_same_run(self, checkpoint: Checkpoint) -> None:
+        then, now = checkpoint.bundle.facts, self.task.facts
+        where = str(checkpoint.bundle.directory)
+        cure = "go on with the recipe and corpus the run began with, or start a new run"
+        if (then.source_subwords, then.target_subwords) != (now.source_subwords, now.target_subwords):
+            raise VocabularyMismatch("the checkpoint is of other subwords", where=where, cure=cure)
+        if then.config != now.config:
+            raise CheckpointError("the checkpoint is of another size", where=where, cure=cure)
+        if checkpoint.place.plan_digest != self.place.plan_digest:
+            raise CheckpointError(
+                "the checkpoint counts other batches: corpus, budgets, max_length or seed have changed",
+                where=where,
+                cure=cure,
+            )
+        if then.data.get(TEXT_DIGEST) != now.data.get(TEXT_DIGEST):
+            raise CheckpointError("the checkpoint is of another training text", where=where, cure=cure)
 
     def run(self, stop: StopRequest) -> str:
         """Trains until a limit or a request; a checkpoint stands at the end.
@@ -125,17 +140,19 @@ class Trainer:
         clock = _Clock(self.place.seconds)
         saved_at = clock.seconds()
         batches = self.task.loader.batches(Cursor(self.place.epoch, self.place.batch))
-        while (reason := self._reason_to_stop(clock, stop)) is None:
-            batch, cursor = next(batches)
-            self._update(batch.to(self.task.device), cursor, clock)
-            due = self._checkpoint_due(clock.seconds() - saved_at)
-            best = self._validate(clock) if self._validation_due(due) else False
-            if due or best:
-                self._save(clock, best=best)
-                saved_at = clock.seconds()
+        with closing(cast("Generator[tuple[Batch, Cursor], None, None]", batches)):
+            while (reason := self._reason_to_stop(clock, stop)) is None:
+                batch, cursor = next(batches)
+                self._update(batch.to(self.task.device), cursor, clock)
+                due = self._checkpoint_due(clock.seconds() - saved_at)
+                best = self._validate(clock) if self._validation_due(due) else False
+                if due or best:
+                    self._save(clock)
+                    saved_at = clock.seconds()
         if self._saved_step != self.place.step:
-            best = False if stop else self._validate(clock)
-            self._save(clock, best=best)
+            if reason != "signal" and self._validated_step != self.place.step:
+                self._validate(clock)
+            self._save(clock)
         self.emit(Ended(self.place.step, reason, clock.seconds()))
         return reason
 
@@ -188,11 +205,14 @@ class Trainer:
         """Validates; whether the loss is the best so far (a tie or NaN is not)."""
         if self.task.dev is None:
             return False
+        self._validated_step = self.place.step
         batches = (batch.to(self.task.device) for batch in self.task.dev())
         measured = dev_loss(self.model, batches, self.recipe.training.eps_ls)
         bleu = None if self.task.translate_dev is None else self.task.translate_dev(self.model)
         best = measured.loss < (math.inf if self.place.best_loss is None else self.place.best_loss)
-        changes: dict[str, float | int] = {"validations_without_best": self.place.validations_without_best + 1}
+        changes: dict[str, float | int] = {
+            "validations_without_best": self.place.validations_without_best + 1
+        }
         if best:
             changes = {
                 "best_loss": measured.loss,
@@ -207,7 +227,7 @@ class Trainer:
         )
         return best
 
-    def _save(self, clock: _Clock, *, best: bool) -> None:
+    def _save(self, clock: _Clock) -> None:
         self.place = self.place.model_copy(update={"seconds": clock.seconds()})
         name = save_checkpoint(
             self.task.checkpoints,
@@ -215,7 +235,6 @@ class Trainer:
             self.optimizer,
             self.place,
             keep=self.recipe.training.keep_checkpoints,
-            best=best,
         )
         self._saved_step = self.place.step
         self.emit(Saved(self.place.step, name))

@@ -178,7 +178,7 @@ def test_a_segmenter_is_told_the_epoch_of_the_batch(shards: PairShards) -> None:
 
     def telling(side: Side, ids: np.ndarray, pair: int, epoch: int) -> list[int]:
         epochs.append(epoch)
-        return ids.tolist()
+        return [int(k) for k in ids]
 
     made = loader(shards, segment=telling, prefetch=0)
     plain = seen(loader(shards).batches(Cursor(4, 0)), len(made.plan) + 1)
@@ -193,12 +193,12 @@ def test_ids_of_a_segmenter_that_are_too_long_are_not_used(shards: PairShards) -
 
     for batch, _ in islice(loader(shards, segment=long).batches(), 5):
         for row, pair in enumerate(batch.pair_indices.tolist()):
-            ids = [k for k in batch.source_ids[row].tolist() if k != PAD]
+            ids = [int(k) for k in batch.source_ids[row] if k != PAD]
             assert ids == ([9] * 19 + [EOS] if pair % 2 else shards.source(pair).tolist())
 
 
 def order_of(batches: list[Batch]) -> list[int]:
-    return [k for batch in batches for k in batch.pair_indices.tolist()]
+    return [int(k) for batch in batches for k in batch.pair_indices]
 
 
 def test_dev_batches_are_all_pairs_shortest_first_each_time_the_same(shards: PairShards) -> None:

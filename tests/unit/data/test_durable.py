@@ -16,6 +16,12 @@ def names(folder: Path) -> list[str]:
     return sorted(os.listdir(folder))
 
 
+def write_and_fail(place: Path, error: BaseException) -> None:
+    with whole_directory(place) as folder:
+        (folder / "f").write_text("x")
+        raise error
+
+
 def test_nothing_is_seen_until_the_end(tmp_path: Path) -> None:
     with whole_directory(tmp_path / "a" / "out") as folder:
         (folder / "f").write_text("x")
@@ -34,9 +40,8 @@ def test_permissions_are_those_of_any_new_directory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("error", [ValueError("x"), KeyboardInterrupt(), SystemExit(3)])
 def test_an_error_leaves_nothing(tmp_path: Path, error: BaseException) -> None:
-    with pytest.raises(type(error)), whole_directory(tmp_path / "out") as folder:
-        (folder / "f").write_text("x")
-        raise error
+    with pytest.raises(type(error)):
+        write_and_fail(tmp_path / "out", error)
     assert names(tmp_path) == []
 
 
@@ -87,9 +92,9 @@ def test_a_link_to_a_directory_is_followed(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_said_in_words_and_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(DataError) as caught, whole_directory(tmp_path / "out") as folder:
-        (folder / "f").write_text("x")
-        raise OSError(errno.ENOSPC, "No space left on device", str(folder / "f"))
+    error = OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "out" / "f"))
+    with pytest.raises(DataError) as caught:
+        write_and_fail(tmp_path / "out", error)
     assert "No space left on device" in caught.value.what
     assert caught.value.where == str(tmp_path / "out" / "f")
     assert names(tmp_path) == []
@@ -102,15 +107,22 @@ def test_a_file_in_the_way_of_a_parent_is_said_in_words(tmp_path: Path) -> None:
 
 
 def test_every_file_is_synced_before_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    events: list[str] = []
+    events: list[int | str] = []  # inodes of what is synced
     fsync, rename = os.fsync, Path.rename
-    monkeypatch.setattr(
-        os, "fsync", lambda d: (events.append(os.readlink(f"/proc/self/fd/{d}")), fsync(d))[1]
-    )
-    monkeypatch.setattr(Path, "rename", lambda s, t: (events.append("rename"), rename(s, t))[1])
+
+    def telling_fsync(descriptor: int) -> None:
+        events.append(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    def telling_rename(self: Path, target: Path) -> Path:
+        events.append("rename")
+        return rename(self, target)
+
+    monkeypatch.setattr(os, "fsync", telling_fsync)
+    monkeypatch.setattr(Path, "rename", telling_rename)
     with whole_directory(tmp_path / "out") as folder:
         (folder / "sub").mkdir()
         (folder / "sub" / "f").write_text("x")
-    before, after = events[: events.index("rename")], events[events.index("rename") + 1 :]
-    assert [Path(event).name for event in before] == ["f", "sub", folder.name]
-    assert [Path(event) for event in after] == [tmp_path]
+    out = tmp_path / "out"
+    inodes = [path.stat().st_ino for path in (out / "sub" / "f", out / "sub", out, tmp_path)]
+    assert events == [*inodes[:3], "rename", inodes[3]]

@@ -78,7 +78,8 @@ def test_the_form_of_equation_1_handed_in_is_the_one_used():
     torch.nn.init.ones_(attention.W_O)
     mask = causal_mask(4)
     assert (attention(torch.ones(1, 4, 12), mask=mask) == 0).all()
-    assert len(calls) == 1 and calls[0] is mask
+    assert len(calls) == 1
+    assert calls[0] is mask
 
 
 def test_weights_sum_to_one_over_the_keys():

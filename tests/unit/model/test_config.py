@@ -37,11 +37,19 @@ def refusal(**values) -> str:
         ({"P_drop": -0.1}, "field P_drop, value -0.1", "greater than or equal to 0"),
         ({"P_drop": math.nan}, "field P_drop, value nan", "less than 1"),
         ({"pad_id": -1}, "field pad_id, value -1", "greater than or equal to 0"),
-        ({"dropout": 0.1}, "field dropout, value 0.1", "the fields are N, d_model, d_ff, h, d_k, d_v, P_drop"),
+        (
+            {"dropout": 0.1},
+            "field dropout, value 0.1",
+            "the fields are N, d_model, d_ff, h, d_k, d_v, P_drop",
+        ),
         ({"h": 3}, "d_model 512 is not a multiple of h 3", "give d_k, or sizes that divide"),
         ({"h": 3, "d_k": 7}, "d_model 512 is not a multiple of h 3", "give d_v, or sizes that divide"),
         ({"d_model": 7, "h": 7}, "d_model 7 is odd", "make it even"),
-        ({"source_vocab_size": 7}, "source_vocab_size 7 differs from vocab_size 100", "shared_embeddings to false"),
+        (
+            {"source_vocab_size": 7},
+            "source_vocab_size 7 differs from vocab_size 100",
+            "shared_embeddings to false",
+        ),
         ({"pad_id": 100}, "pad_id 100 lies outside the vocabulary of 100", "give an id below it"),
         (
             {"pad_id": 5, "shared_embeddings": False, "source_vocab_size": 3},

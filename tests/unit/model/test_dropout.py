@@ -22,7 +22,7 @@ def test_that_share_is_dropped_and_the_rest_scaled(P_drop, dtype):
 
 
 def test_elements_are_dropped_by_themselves():
-    """Neighbors share a random draw of 64 bits, and must still be independent: each pair of four as often as chance."""
+    """Neighbors share a random draw of 64 bits, and must still be independent."""
     torch.manual_seed(0)
     kept = keep_mask(torch.Size([100_000, 4]), 0.5, torch.device("cpu")).double()
     correlation = torch.corrcoef(kept.T)

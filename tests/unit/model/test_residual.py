@@ -27,7 +27,8 @@ def test_the_sublayer_sees_the_input_as_it_is():
     seen = []
     x = torch.randn(1, 3, 8) * 5 + 2
     PostNorm(shape())(x, lambda z: (seen.append(z), z)[1])
-    assert len(seen) == 1 and seen[0] is x
+    assert len(seen) == 1
+    assert seen[0] is x
 
 
 def test_dropout_falls_on_the_sublayers_output_alone(monkeypatch):

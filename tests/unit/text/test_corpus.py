@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -166,6 +167,17 @@ def test_spooled_input_leaves_no_file(stdin: Callable[[bytes], None]) -> None:
     assert os.path.exists(name)
     del corpus, part
     assert not os.path.exists(name)
+
+
+def test_pipes_are_read_once_and_given_twice(tmp_path: Path, write: Write) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"a\nb\n",), daemon=True)
+    writer.start()
+    corpus = ParallelText(pipe, write("a.de", b"x\ny\n"))
+    writer.join()
+    assert [p.source for p in corpus.pairs()] == [p.source for p in corpus.pairs()] == ["a", "b"]
+    assert corpus.where(1) == f"{pipe}, {tmp_path / 'a.de'}, line 2"
 
 
 def test_missing_file_is_named(tmp_path: Path, write: Write) -> None:

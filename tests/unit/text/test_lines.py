@@ -8,7 +8,7 @@ import lzma
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,7 +26,11 @@ from dragoman.text.lines import (
     write_units,
 )
 
-COMPRESS = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstandard.compress}
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".xz": lzma.compress,
+    ".zst": zstandard.compress,
+}
 ODD = "a\vb\fc\x1cd\x1de\x1ef\x1fg\x85h\u2028i\u2029j\rk"
 LINES = [f"line {k} \u00e4\u00f6 {'x' * (k % 97)}" for k in range(5000)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import pytest
 import sentencepiece
@@ -12,14 +13,13 @@ from dragoman.text.sentencepiece_format import ModelFacts, read_facts, read_whol
 TEXT = ["the quick brown fox jumps over the lazy dog"] * 3
 
 
-def model(**options: object) -> bytes:
+def model(**options: Any) -> bytes:
     written = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(TEXT),
         model_writer=written,
         minloglevel=5,
-        hard_vocab_limit=False,
-        **({"vocab_size": 40} | options),
+        **({"vocab_size": 40, "hard_vocab_limit": False} | options),
     )
     return written.getvalue()
 

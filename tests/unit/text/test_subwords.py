@@ -10,6 +10,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,10 +48,10 @@ def subwords() -> Subwords:
     return Subwords.train(UNITS, vocab_size=330)
 
 
-def train_elsewhere(**options: object) -> Subwords:
+def train_elsewhere(**options: Any) -> Subwords:
     """A model as SentencePiece's own command would train it, with other numbers and no padding."""
     written = io.BytesIO()
-    settings: dict[str, object] = {"model_type": "bpe", "vocab_size": 80, "hard_vocab_limit": False}
+    settings: dict[str, Any] = {"model_type": "bpe", "vocab_size": 80, "hard_vocab_limit": False}
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(UNITS), model_writer=written, minloglevel=5, **(settings | options)
     )

@@ -2,9 +2,9 @@
 
 Paper: none (infrastructure)
 
-Counted exactly for one construction only: plain main clauses in the present, of a person, a transitive verb and an object,
-both singular with an article or possessive, with or without an adjective. All other sentences come on top, so that a stream
-is far from exhausted when the promised number is reached.
+Counted exactly for one construction only: plain main clauses in the present, of a person, a transitive verb
+and an object, both singular with an article or possessive, with or without an adjective. All other
+sentences come on top, so that a stream is far from exhausted when the promised number is reached.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dragoman.text.grammar.syntax import Frame, Noun, Verb
 from dragoman.text.grammar.verbs import verbs_of
 
 _DETERMINERS = len(("the", "a", "this", *POSSESSIVES))
-# What a set of combinations may hold at most, split by split: train only train's, dev also dev's, test anything.
+# What can be made of train's combinations only, of train's and dev's, and of all of them.
 Counts = tuple[int, int, int]
 
 
@@ -35,9 +35,13 @@ def capacity(split: Split) -> int:
 
 def _clauses(verb: Verb) -> Counts:
     """Clauses of a verb. Nouns that are masses, and the same noun twice, are left out."""
-    subjects, objects = (tuple(noun for noun in nouns_of(kinds) if not noun.mass) for kinds in (("person",), verb.objects))
+    subjects, objects = (
+        tuple(noun for noun in nouns_of(kinds) if not noun.mass) for kinds in (("person",), verb.objects)
+    )
     pairs = [_both(_phrases(verb, s), _phrases(verb, o)) for s in subjects for o in objects if s is not o]
-    train, without_test, everything = (sum(column) for column in zip(*pairs, strict=True)) if pairs else (0, 0, 0)
+    train, without_test, everything = (
+        (sum(column) for column in zip(*pairs, strict=True)) if pairs else (0, 0, 0)
+    )
     return train, without_test, everything
 
 
@@ -49,8 +53,15 @@ def _both(first: Counts, second: Counts) -> Counts:
 def _phrases(verb: Verb, noun: Noun) -> Counts:
     """Noun phrases of a noun under a verb: bare of adjectives, or with one."""
     governed = _allowed(split_of_combination(verb.lemma, noun.lemma))
-    described = [_allowed(split_of_combination(adjective.english, noun.lemma)) for adjective in adjectives_for(noun.kind)]
-    counts = [_DETERMINERS * (1 + sum(column)) for column in zip(*described, strict=True)] if described else [_DETERMINERS] * 3
+    described = [
+        _allowed(split_of_combination(adjective.english, noun.lemma))
+        for adjective in adjectives_for(noun.kind)
+    ]
+    counts = (
+        [_DETERMINERS * (1 + sum(column)) for column in zip(*described, strict=True)]
+        if described
+        else [_DETERMINERS] * 3
+    )
     return _both(governed, (counts[0], counts[1], counts[2]))
 
 

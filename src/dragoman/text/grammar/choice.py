@@ -23,7 +23,7 @@ class Weighted(Generic[Item]):
 
 
 class Chooser:
-    """Draws from one stream of random numbers; only `random()`, whose values Python promises to keep, is used."""
+    """Draws from one stream of random numbers, using only `random()`, whose values Python promises."""
 
     def __init__(self, seed: str) -> None:
         self._next = random.Random(seed).random

@@ -21,7 +21,6 @@ from dragoman.text.grammar.syntax import (
     Amount,
     Clause,
     Frame,
-    Name,
     Nominal,
     NounPhrase,
     Phrase,
@@ -48,7 +47,12 @@ MAIN_TENSES: Weighted[Tense] = Weighted(
     (Tense.LIKE, 4),
 )
 SECOND_TENSES: Weighted[Tense] = Weighted(
-    (Tense.PRESENT, 40), (Tense.PAST, 25), (Tense.FUTURE, 10), (Tense.CAN, 7), (Tense.MUST, 9), (Tense.WANT, 9)
+    (Tense.PRESENT, 40),
+    (Tense.PAST, 25),
+    (Tense.FUTURE, 10),
+    (Tense.CAN, 7),
+    (Tense.MUST, 9),
+    (Tense.WANT, 9),
 )
 NOW_OR_THEN: Weighted[Tense] = Weighted((Tense.PRESENT, 60), (Tense.PAST, 40))
 _STATES: Weighted[Tense] = Weighted((Tense.PRESENT, 60), (Tense.PAST, 30), (Tense.FUTURE, 10))
@@ -66,10 +70,17 @@ VERBS = {frame: verbs_of(frame) for frame in Frame}
 _OFTEN = (Tense.PRESENT, Tense.PAST, Tense.PERFECT, Tense.FUTURE)
 _DEGREES: Weighted[str] = Weighted(("", 50), ("very", 30), ("too", 20))
 
+
+def _infinitives(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 # Named by their German infinitive: verbs that go well with company, with a beneficiary, and not with a place.
-_TOGETHER = frozenset("arbeiten tanzen kochen kommen essen trinken gehen fahren reisen kehren räumen tragen".split())
-_FOR_SOMEBODY = frozenset("kaufen suchen reparieren kochen waschen schreiben finden tragen".split())
-_ANYWHERE = frozenset("besuchen räumen lieben brauchen vergessen erinnern vertrauen glauben verschwinden".split())
+_TOGETHER = _infinitives(
+    "arbeiten tanzen kochen kommen essen trinken gehen fahren reisen kehren räumen tragen"
+)
+_FOR_SOMEBODY = _infinitives("kaufen suchen reparieren kochen waschen schreiben finden tragen")
+_PLACELESS = _infinitives("besuchen räumen lieben brauchen vergessen erinnern vertrauen glauben verschwinden")
 
 
 def stative(verb: Verb) -> bool:
@@ -115,7 +126,13 @@ class Clauses:
         return verb
 
     def of_verb(
-        self, verb: Verb, tense: Tense, *, subject: Nominal | None = None, negatable: bool = True, adorned: bool = True
+        self,
+        verb: Verb,
+        tense: Tense,
+        *,
+        subject: Nominal | None = None,
+        negatable: bool = True,
+        adorned: bool = True,
     ) -> Clause:
         """A clause of this verb; arguments as in `clause`."""
         negated = negatable and tense is not Tense.LIKE and self.choose.chance(0.14)
@@ -172,7 +189,12 @@ class Clauses:
         if verb.frame is Frame.LOCATION:
             standing = "person" not in verb.subjects
             return self.phrases.near(("furniture",), moving=False) if standing else self.phrases.place()
-        if not adorned or stative(verb) or verb.frame in (Frame.PLACEMENT, Frame.GIVE) or self.choose.chance(0.68):
+        if (
+            not adorned
+            or stative(verb)
+            or verb.frame in (Frame.PLACEMENT, Frame.GIVE)
+            or self.choose.chance(0.68)
+        ):
             return None
         if infinitive in _TOGETHER and self.choose.chance(0.5):
             return self.phrases.companion(benefit=False)
@@ -180,7 +202,7 @@ class Clauses:
             return self.phrases.companion(benefit=True)
         if not negated and verb.frame in (Frame.ALONE, Frame.ACCUSATIVE) and self.choose.chance(0.2):
             return self.phrases.circumstance()
-        nowhere = infinitive in _ANYWHERE or verb.frame is Frame.DIRECTION
+        nowhere = infinitive in _PLACELESS or verb.frame is Frame.DIRECTION
         return None if nowhere else self.phrases.place()
 
     def _when(self, verb: Verb, tense: Tense, *, negated: bool) -> tuple[Phrase | None, Phrase | None]:
@@ -226,4 +248,3 @@ class Clauses:
         """ "My brother is thirty-four years old"."""
         subject = self.phrases.subject(("person",), PLAIN)
         return Clause(subject, BE, Tense.PRESENT, predicate=Amount(self.choose.number(13, 99), YEARS_OLD))
-

@@ -2,7 +2,8 @@
 
 Paper: none (infrastructure)
 
-Endings are looked up by case (nominative, accusative, dative, genitive) and by gender or plural, "m", "f", "n" or "p".
+Endings are looked up by case (nominative, accusative, dative, genitive) and by gender or plural, "m", "f",
+"n" or "p".
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ Endings = tuple[dict[str, str], dict[str, str], dict[str, str], dict[str, str]]
 
 def _endings(table: str) -> Endings:
     """A row a case, a column a gender ("-" is no ending)."""
-    rows = [dict(zip("mfnp", (ending.strip("-") for ending in row.split()), strict=True)) for row in table.split(", ")]
+    rows = [
+        dict(zip("mfnp", (ending.strip("-") for ending in row.split()), strict=True))
+        for row in table.split(", ")
+    ]
     nominative, accusative, dative, genitive = rows
     return nominative, accusative, dative, genitive
 

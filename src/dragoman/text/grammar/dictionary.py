@@ -2,15 +2,15 @@
 
 Paper: none (infrastructure)
 
-It shows what the grammar asks of a translator: with each word's most natural translation and nothing else, hardly a
-sentence comes out right.
+It shows what the grammar asks of a translator: with each word's most natural translation and nothing else,
+hardly a sentence comes out right.
 """
 
 from __future__ import annotations
 
 from functools import cache
 
-from dragoman.text.grammar.generate import words_of
+from dragoman.text.grammar.generate import text_of, words_of
 from dragoman.text.grammar.modifiers import ADJECTIVES, CITIES, FREQUENCIES, NAMES
 from dragoman.text.grammar.nouns import NOUNS
 from dragoman.text.grammar.times import DAYS, MONTHS, PARTS_OF_DAY, UNITS, english_number, german_number
@@ -18,17 +18,18 @@ from dragoman.text.grammar.verbs import VERBS
 
 # Function words, and the words that occur only within longer expressions.
 _CLOSED = """
-i/ich he/er she/sie it/es we/wir they/sie me/mich him/ihn us/uns them/sie her/ihr his/sein my/mein our/unser their/ihr
-the/der a/ein an/ein this/dieser these/diese every/jeder all/alle many/viele some/einige no/kein not/nicht
-who/wer whom/wen what/was where/wo when/wann why/warum how/wie much/viel that/dass whether/ob because/weil if/wenn
-although/obwohl before/bevor while/während but/aber and/und there/da
-am/bin is/ist are/sind was/war were/waren be/sein do/tut does/tut did/tat has/hat have/haben will/wird can/kann
-cannot/nicht must/muss should/sollte may/darf want/wollen wants/will like/mögen likes/mag to/zu
-in/in at/an into/in on/auf under/unter behind/hinter next/nächste front/vor of/von with/mit without/ohne for/für about/über
-during/während despite/trotz than/als very/sehr too/zu back/zurück up/auf along/mit away/weg forward/vorwärts part/Teil
-today/heute now/jetzt yesterday/gestern tomorrow/morgen week/Woche year/Jahr last/letzte day/Tag summer/Sommer winter/Winter
-o'clock/Uhr half/halb past/nach quarter/Viertel ago/vor euros/Euro home/Hause
-police/Polizei officer/Beamter officers/Beamte driver/Fahrer drivers/Fahrer juice/Saft orange/Orange plum/Pflaume love/lieben
+i/ich he/er she/sie it/es we/wir they/sie me/mich him/ihn us/uns them/sie her/ihr his/sein my/mein our/unser
+their/ihr the/der a/ein an/ein this/dieser these/diese every/jeder all/alle many/viele some/einige no/kein
+not/nicht who/wer whom/wen what/was where/wo when/wann why/warum how/wie much/viel that/dass whether/ob
+because/weil if/wenn although/obwohl before/bevor while/während but/aber and/und there/da am/bin is/ist
+are/sind was/war were/waren be/sein do/tut does/tut did/tat has/hat have/haben will/wird can/kann
+cannot/nicht must/muss should/sollte may/darf want/wollen wants/will like/mögen likes/mag to/zu in/in at/an
+into/in on/auf under/unter behind/hinter next/nächste front/vor of/von with/mit without/ohne for/für
+about/über during/während despite/trotz than/als very/sehr too/zu back/zurück up/auf along/mit away/weg
+forward/vorwärts part/Teil today/heute now/jetzt yesterday/gestern tomorrow/morgen week/Woche year/Jahr
+last/letzte day/Tag summer/Sommer winter/Winter o'clock/Uhr half/halb past/nach quarter/Viertel ago/vor
+euros/Euro home/Hause police/Polizei officer/Beamter officers/Beamte driver/Fahrer drivers/Fahrer juice/Saft
+orange/Orange plum/Pflaume love/lieben
 """
 
 
@@ -36,8 +37,8 @@ police/Polizei officer/Beamter officers/Beamte driver/Fahrer drivers/Fahrer juic
 def word_for_word_dictionary() -> dict[str, str]:
     """Each lower-cased English word of the grammar with its most natural German word.
 
-    Where a word has several translations the first rule wins: function words, adjectives and adverbs, times and numbers,
-    nouns, verbs. Figures and names in the nominative are their own translation and not listed.
+    Of several translations the first in this order is taken: function words, adjectives and adverbs, numbers
+    and times, nouns, verbs. Figures and names are the same in German, and not listed.
     """
     entries: dict[str, str] = {}
     for english, german in (*_closed(), *_modifiers(), *_times(), *_nouns(), *_verbs()):
@@ -48,11 +49,7 @@ def word_for_word_dictionary() -> dict[str, str]:
 def translate_word_for_word(sentence: str) -> str:
     """Replace each word by the dictionary's, in place; words it lacks stay as they are."""
     dictionary = word_for_word_dictionary()
-    words = [dictionary.get(word.lower(), word) for word in words_of(sentence)]
-    text = " ".join(words)
-    for mark in ",.?":
-        text = text.replace(f" {mark}", mark)
-    return text[:1].upper() + text[1:]
+    return text_of(dictionary.get(word.lower(), word) for word in words_of(sentence))
 
 
 def _closed() -> list[tuple[str, str]]:

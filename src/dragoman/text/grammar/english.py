@@ -2,8 +2,9 @@
 
 Paper: none (infrastructure)
 
-Every function returns words tagged with the nodes they stand for. A node is named by its path: a clause's verb is "v",
-its tense "t", its negation "n", its subject's head "s.h"; a second clause's names begin with "2.".
+Every function returns words tagged with the nodes they stand for. A node is named by its path: a clause's
+verb is "v", its tense "t", its negation "n", its subject's head "s.h"; a second clause's names begin with
+"2.".
 """
 
 from __future__ import annotations
@@ -96,7 +97,9 @@ def clause(tree: Clause, node: str, *, inverted: bool = False, elided: bool = Fa
     often = phrase(tree.frequency, node + "f.")
     negation = _negation(tree, node, finite)
     start = finite + subject if inverted else subject + finite
-    return _front(tree, node) + start + negation + often + rest + _after_verb(tree, node) + _adjuncts(tree, node)
+    return (
+        _front(tree, node) + start + negation + often + rest + _after_verb(tree, node) + _adjuncts(tree, node)
+    )
 
 
 def _negation(tree: Clause, node: str, finite: list[Word]) -> list[Word]:
@@ -115,7 +118,7 @@ def _front(tree: Clause, node: str) -> list[Word]:
 def _verb_group(tree: Clause, node: str, *, support: bool) -> tuple[list[Word], list[Word]]:
     """The auxiliary that can precede the subject (or none), and the rest of the verb."""
     verb, who, tense = tree.verb.english, agreement(tree.subject), tree.tense
-    v, t, g, both = (node + "v",), (node + "t",), (node + "g",), (node + "t", node + "v")
+    v, t, both = (node + "v",), (node + "t",), (node + "t", node + "v")
     if tree.verb.frame is Frame.PREDICATE and tense in (Tense.PRESENT, Tense.PAST):
         return [Word(_be(who, tense), both)], []
     if tense is Tense.INFINITIVE:
@@ -158,7 +161,8 @@ def _after_verb(tree: Clause, node: str) -> list[Word]:
     """Particle, preposition, objects, predicate and direction, in their English order."""
     verb, tag = tree.verb.english, (node + "v",)
     particle = [Word(verb.particle, tag)] if verb.particle else []
-    preposition = [Word(word, (node + "p",)) for word in verb.preposition.split()]
+    own = node + ("p" if tree.verb.german.preposition else "v")
+    preposition = [Word(word, (own,)) for word in verb.preposition.split()]
     thing = [] if tree.object is None else nominal(tree.object, node + "o.")
     if tree.recipient is not None:
         words = _ditransitive(tree, node, thing, particle)

@@ -1,4 +1,5 @@
-"""English-German sentence pairs from the embedded grammar: as many as asked for, in three splits, with word alignments.
+"""English-German sentence pairs from the embedded grammar: as many as asked for, in three splits, with word
+alignments.
 
 Paper: none (infrastructure)
 """
@@ -6,7 +7,7 @@ Paper: none (infrastructure)
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -27,6 +28,14 @@ def words_of(text: str) -> tuple[str, ...]:
     return tuple(_WORD.findall(text))
 
 
+def text_of(words: Iterable[str]) -> str:
+    """Words as a line of text: spaces between, none before punctuation, a capital first."""
+    text = " ".join(words)
+    for mark in ",.?":
+        text = text.replace(f" {mark}", mark)
+    return text[:1].upper() + text[1:]
+
+
 @dataclass(frozen=True, slots=True)
 class GrammarPair:
     """A sentence and its translation.
@@ -34,7 +43,8 @@ class GrammarPair:
     Attributes:
         source: the English sentence.
         target: the German sentence.
-        alignment: pairs of positions in `source_words` and `target_words` of words that translate each other, in order.
+        alignment: pairs of positions, in `source_words` and in `target_words`, of words that translate each
+            other; sorted.
     """
 
     source: str
@@ -67,12 +77,18 @@ def generate(n: int, *, seed: int = 1, split: Split = "train") -> list[GrammarPa
         ConfigError: for an unknown split, a negative `n`, or one beyond `capacity(split)`.
     """
     if split not in SPLITS:
-        raise ConfigError(f"There is no split {split!r}.", where="split", cure=f"Use one of {', '.join(SPLITS)}.")
+        raise ConfigError(
+            f"There is no split {split!r}.", where="split", cure=f"Use one of {', '.join(SPLITS)}."
+        )
     if n < 0:
         raise ConfigError(f"{n} pairs cannot be made.", where="n", cure="Ask for 0 or more.")
     if n > (possible := capacity(split)):
         cure = f"Ask for at most {possible:,}."
-        raise ConfigError(f"The grammar cannot promise {n:,} pairs of {split}; {possible:,} are possible.", where="n", cure=cure)
+        raise ConfigError(
+            f"The grammar cannot promise {n:,} pairs of {split}; {possible:,} are possible.",
+            where="n",
+            cure=cure,
+        )
     return list(islice(stream(seed=seed, split=split), n))
 
 
@@ -98,15 +114,8 @@ def stream(*, seed: int = 1, split: Split = "train") -> Iterator[GrammarPair]:
 def translate(tree: Sentence) -> GrammarPair:
     """Word a tree in both languages, and align the words that stand for the same nodes."""
     source, target = english.sentence(tree), german.sentence(tree)
-    return GrammarPair(_text(source), _text(target), _alignment(source, target))
-
-
-def _text(words: list[Word]) -> str:
-    """Words as a line of text: spaces between, none before punctuation, a capital first."""
-    text = " ".join(word.text for word in words)
-    for mark in ",.?":
-        text = text.replace(f" {mark}", mark)
-    return text[0].upper() + text[1:]
+    texts = [text_of(word.text for word in words) for words in (source, target)]
+    return GrammarPair(texts[0], texts[1], _alignment(source, target))
 
 
 def _alignment(source: list[Word], target: list[Word]) -> tuple[tuple[int, int], ...]:
@@ -120,7 +129,7 @@ def _alignment(source: list[Word], target: list[Word]) -> tuple[tuple[int, int],
 
 
 def write_corpus(directory: Path | str, *, train: int, dev: int, test: int, seed: int = 1) -> None:
-    """Write `train.en`, `train.de`, `dev.en`, `dev.de`, `test.en` and `test.de`: UTF-8, a sentence a line, LF ends.
+    """Write `train.en`, `train.de`, `dev.en` ... `test.de`: UTF-8, a sentence a line, every line ended by LF.
 
     Args:
         directory: where to; made if it does not exist.

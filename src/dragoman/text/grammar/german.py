@@ -2,9 +2,9 @@
 
 Paper: none (infrastructure)
 
-A clause is laid out as fields: [front] [finite verb] [subject, pronouns, definite objects, time, negation, place,
-indefinite objects, prepositional object, predicate] [prefix, participle or infinitive]; subordinate clauses put the finite
-verb last. The same node names as in `english.py` tie the two wordings together.
+A clause is laid out as fields: [front] [finite verb] [subject, pronouns, definite objects, time, negation,
+place, indefinite objects, prepositional object, predicate] [prefix, participle or infinitive]; subordinate
+clauses put the finite verb last. The same node names as in `english.py` tie the two wordings together.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def verb_second(tree: Clause, node: str) -> list[Word]:
 
 
 def verb_first(tree: Clause, node: str, *, elided: bool = False) -> list[Word]:
-    """A clause from its finite verb on, the subject behind it: yes/no questions, and whatever has a filled front."""
+    """A clause from its finite verb on, the subject behind it: questions, and what has its front filled."""
     return _verb_and_rest(tree, node, subject=[] if elided else _subject(tree, node))
 
 
@@ -175,7 +175,14 @@ def _middle(tree: Clause, node: str, subject: list[Word]) -> list[Word]:
     often = phrase(tree.frequency, node + "f.")
     adjunct = prepositional(tree.adjunct, node + "x.") if tree.adjunct and tree.front != "adjunct" else []
     circumstances = time + often + _negation(tree, node) + adjunct
-    return _start(tree, node, subject) + pronouns + definite + circumstances + indefinite + _complements(tree, node)
+    return (
+        _start(tree, node, subject)
+        + pronouns
+        + definite
+        + circumstances
+        + indefinite
+        + _complements(tree, node)
+    )
 
 
 def _start(tree: Clause, node: str, subject: list[Word]) -> list[Word]:
@@ -199,7 +206,7 @@ def _says_kein(tree: Clause) -> bool:
 
 
 def _objects(tree: Clause, node: str) -> tuple[list[Word], list[Word], list[Word]]:
-    """Dative and accusative objects: pronouns, definite, indefinite. Of two pronouns the accusative leads, else the dative."""
+    """Objects by field: pronouns, definite, indefinite. Dative first, except among pronouns."""
     fields: tuple[list[Word], list[Word], list[Word]] = ([], [], [])
     if tree.verb.frame is Frame.PREPOSITION:
         return fields
@@ -217,7 +224,9 @@ def _objects(tree: Clause, node: str) -> tuple[list[Word], list[Word], list[Word
 def _field(tree: Nominal) -> int:
     if isinstance(tree, Pronoun):
         return 0
-    return 1 if isinstance(tree, Name) or (isinstance(tree, NounPhrase) and tree.determiner in _DEFINITE) else 2
+    return (
+        1 if isinstance(tree, Name) or (isinstance(tree, NounPhrase) and tree.determiner in _DEFINITE) else 2
+    )
 
 
 def _complements(tree: Clause, node: str) -> list[Word]:
@@ -225,7 +234,8 @@ def _complements(tree: Clause, node: str) -> list[Word]:
     words: list[Word] = []
     if tree.verb.frame is Frame.PREPOSITION and tree.object is not None:
         verb = tree.verb.german
-        words += nominal(tree.object, node + "o.", verb.case, preposition=Word(verb.preposition, (node + "p",)))
+        own = node + ("p" if tree.verb.english.preposition else "v")
+        words += nominal(tree.object, node + "o.", verb.case, preposition=Word(verb.preposition, (own,)))
     words += _predicate(tree.predicate, node)
     if isinstance(tree.direction, PrepositionalPhrase):
         return words + prepositional(tree.direction, node + "d.")

@@ -2,10 +2,11 @@
 
 Paper: none (infrastructure)
 
-A combination is a verb with a noun that is its subject, object or recipient, or an adjective with a noun that it describes
-or is said of. Each combination belongs to one split by a hash of its words, whatever the seed: 1 in 20 to test, 1 in 20 to
-dev, the rest to train. A sentence with a combination of test belongs to test; else, with one of dev, to dev; else to train.
-So every sentence of test holds a combination that is in no sentence of train or dev, and none is in two splits.
+A combination is a verb with a noun that is its subject, object or recipient, or an adjective with a noun
+that it describes or is said of. Each combination belongs to one split by a hash of its words, whatever the
+seed: 1 in 20 to test, 1 in 20 to dev, the rest to train. A sentence with a combination of test belongs to
+test; else, with one of dev, to dev; else to train. So every sentence of test holds a combination that is in
+no sentence of train or dev, and none is in two splits.
 """
 
 from __future__ import annotations

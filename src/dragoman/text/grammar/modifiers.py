@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from dragoman.text.grammar.syntax import Adjective, Case, City, Phrase, Preposition, Word
 
-_ALL = "person animal food drink text thing clothing furniture vehicle room town edge event idea"
 _OBJECTS = "text thing clothing furniture vehicle"
 
-# English [comparative] | German [comparative] [stem=...] | kinds of noun it fits ("*" any, "objects" any made thing)
+# English [comparative] | German [comparative] [stem=...] | kinds of noun it fits ("objects": any made thing)
 _ADJECTIVES = """
 old older | alt älter | person animal town room objects
 new newer | neu neuer | objects room town idea
@@ -65,11 +64,29 @@ def _adjective(line: str) -> Adjective:
 
 ADJECTIVES: tuple[Adjective, ...] = tuple(_adjective(line) for line in filter(None, _ADJECTIVES.splitlines()))
 
-NAMES: tuple[str, ...] = ("Anna", "Maria", "Julia", "Laura", "Peter", "Paul", "Martin", "David", "Simon", "Sarah")
+NAMES: tuple[str, ...] = (
+    "Anna",
+    "Maria",
+    "Julia",
+    "Laura",
+    "Peter",
+    "Paul",
+    "Martin",
+    "David",
+    "Simon",
+    "Sarah",
+)
 
 CITIES: tuple[City, ...] = tuple(
     City(*pair.split("/"))
-    for pair in ("Berlin/Berlin", "Hamburg/Hamburg", "Munich/München", "Vienna/Wien", "Cologne/Köln", "Rome/Rom")
+    for pair in (
+        "Berlin/Berlin",
+        "Hamburg/Hamburg",
+        "Munich/München",
+        "Vienna/Wien",
+        "Cologne/Köln",
+        "Rome/Rom",
+    )
 )
 
 

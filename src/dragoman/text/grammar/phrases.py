@@ -42,21 +42,40 @@ ANY_DETERMINER: Weighted[tuple[str, bool]] = Weighted(
     (("owner", False), 4),
 )
 DEFINITE: Weighted[tuple[str, bool]] = Weighted(
-    (("the", False), 40), (("the", True), 15), (("this", False), 8), (("possessive", False), 20), (("possessive", True), 5)
+    (("the", False), 40),
+    (("the", True), 15),
+    (("this", False), 8),
+    (("possessive", False), 20),
+    (("possessive", True), 5),
 )
 NEGATABLE: Weighted[tuple[str, bool]] = Weighted(
-    (("the", False), 30), (("the", True), 10), (("a", False), 30), (("bare", True), 10), (("possessive", False), 20)
+    (("the", False), 30),
+    (("the", True), 10),
+    (("a", False), 30),
+    (("bare", True), 10),
+    (("possessive", False), 20),
 )
 NUMBERED: Weighted[tuple[str, bool]] = Weighted(
-    (("the", False), 30), (("the", True), 15), (("a", False), 25), (("this", False), 10), (("possessive", False), 20)
+    (("the", False), 30),
+    (("the", True), 15),
+    (("a", False), 25),
+    (("this", False), 10),
+    (("possessive", False), 20),
 )
 INDEFINITE: Weighted[tuple[str, bool]] = Weighted(
-    (("a", False), 40), (("bare", True), 10), (("number", True), 20), (("many", True), 10), (("no", False), 20)
+    (("a", False), 40),
+    (("bare", True), 10),
+    (("number", True), 20),
+    (("many", True), 10),
+    (("no", False), 20),
 )
-PLAIN: Weighted[tuple[str, bool]] = Weighted((("the", False), 80), (("this", False), 10), (("possessive", False), 10))
+PLAIN: Weighted[tuple[str, bool]] = Weighted(
+    (("the", False), 80), (("this", False), 10), (("possessive", False), 10)
+)
 _MASS: Weighted[str] = Weighted(("the", 35), ("bare", 50), ("possessive", 15))
 
-_SUBJECT_PRONOUNS = ("I", "he", "she", "we", "they")
+# "I" is drawn more often: its verb forms are its own, and must be seen often enough.
+_SUBJECT_PRONOUNS = ("I", "I", "he", "she", "we", "they")
 _OTHERS = ("he", "she", "they")
 
 
@@ -115,13 +134,17 @@ class Phrases:
         if self.choose.chance(0.4):
             return Name(self.choose.pick(modifiers.NAMES))
         owner = self.noun_phrase(("person",), PLAIN, described=0)
-        return owner if owner.noun is not owned else replace(owner, determiner="my", noun=_nouns(("animal",))[0])
+        return (
+            owner if owner.noun is not owned else replace(owner, determiner="my", noun=_nouns(("animal",))[0])
+        )
 
     def count(self) -> int:
         """A number from 2 to 99, mostly small."""
         return self.choose.number(2, 12) if self.choose.chance(0.75) else self.choose.number(13, 99)
 
-    def subject(self, kinds: tuple[str, ...], determiners: Weighted[tuple[str, bool]] = ANY_DETERMINER) -> Nominal:
+    def subject(
+        self, kinds: tuple[str, ...], determiners: Weighted[tuple[str, bool]] = ANY_DETERMINER
+    ) -> Nominal:
         """A subject: a pronoun or a name if persons are allowed, or a noun phrase."""
         point = self.choose.number(0, 99) if "person" in kinds else 99
         if point < 22:
@@ -131,7 +154,10 @@ class Phrases:
         return self.noun_phrase(kinds, determiners)
 
     def object(
-        self, kinds: tuple[str, ...], subject: Nominal, determiners: Weighted[tuple[str, bool]] = ANY_DETERMINER
+        self,
+        kinds: tuple[str, ...],
+        subject: Nominal,
+        determiners: Weighted[tuple[str, bool]] = ANY_DETERMINER,
     ) -> Nominal:
         """An object that is not the subject again."""
         point = self.choose.number(0, 99) if "person" in kinds else 99

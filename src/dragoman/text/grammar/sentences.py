@@ -34,8 +34,14 @@ from dragoman.text.grammar.syntax import (
 from dragoman.text.grammar.verbs import COST
 
 _MADE = ("thing", "clothing", "furniture", "vehicle", "text")
-_SUBORDINATORS: Weighted[str] = Weighted(("because", 35), ("if", 15), ("although", 15), ("when", 20), ("before", 8), ("while", 7))
+_SUBORDINATORS: Weighted[str] = Weighted(
+    ("because", 35), ("if", 15), ("although", 15), ("when", 20), ("before", 8), ("while", 7)
+)
 _THAT_OR_WHETHER = {"know": ("that", "whether"), "ask": ("whether",)}
+
+
+def _any_verb(_: Verb) -> bool:
+    return True
 
 
 class Sentences:
@@ -84,7 +90,9 @@ class Sentences:
                 frame = self.choose.pick((Frame.ALONE, Frame.ACCUSATIVE, Frame.DIRECTION, Frame.LOCATION))
                 clause = replace(self._bare(frame, tense), direction=None, adjunct=None)
             case "when" | "why":
-                frame = self.choose.pick((Frame.ALONE, Frame.ACCUSATIVE, Frame.DATIVE, Frame.DIRECTION, Frame.GIVE))
+                frame = self.choose.pick(
+                    (Frame.ALONE, Frame.ACCUSATIVE, Frame.DATIVE, Frame.DIRECTION, Frame.GIVE)
+                )
                 clause = self._bare(frame, tense)
             case "who":
                 clause = self.clauses.clause(tense, subject=Gap(), negatable=False)
@@ -151,9 +159,13 @@ class Sentences:
     def _tried(self) -> Sentence:
         """ "tries to call his brother"."""
         tense = self.choose.weighted(NOW_OR_THEN)
-        main = self.clauses.of_verb(self.clauses.verb(Frame.INFINITIVE, tense), tense, negatable=False, adorned=False)
-        frame = self.choose.pick((Frame.ACCUSATIVE, Frame.ACCUSATIVE, Frame.DATIVE, Frame.GIVE, Frame.DIRECTION))
-        verb = self._transitive((frame,), Tense.INFINITIVE, lambda verb: True)
+        main = self.clauses.of_verb(
+            self.clauses.verb(Frame.INFINITIVE, tense), tense, negatable=False, adorned=False
+        )
+        frame = self.choose.pick(
+            (Frame.ACCUSATIVE, Frame.ACCUSATIVE, Frame.DATIVE, Frame.GIVE, Frame.DIRECTION)
+        )
+        verb = self._transitive((frame,), Tense.INFINITIVE, _any_verb)
         second = self.clauses.of_verb(
             verb, Tense.INFINITIVE, subject=main.subject, negatable=False, adorned=self.choose.chance(0.4)
         )
@@ -166,7 +178,9 @@ class Sentences:
 
     def _relative_object(self) -> Sentence:
         tense = self.choose.weighted(MAIN_TENSES)
-        verb = self._transitive((Frame.ACCUSATIVE,), tense, lambda verb: verb.objects[0] not in ("room", "town"))
+        verb = self._transitive(
+            (Frame.ACCUSATIVE,), tense, lambda verb: verb.objects[0] not in ("room", "town")
+        )
         subject = self.phrases.subject(verb.subjects)
         head = self.phrases.noun_phrase(verb.objects, NUMBERED, described=0.2)
         while isinstance(subject, NounPhrase) and subject.noun is head.noun:
@@ -178,7 +192,7 @@ class Sentences:
         tense = self.choose.weighted(SECOND_TENSES)
         kind = head.noun.kind
         if kind == "person" and self.choose.chance(0.5):
-            verb = self._transitive((Frame.ACCUSATIVE, Frame.DATIVE, Frame.PREPOSITION), tense, lambda verb: True)
+            verb = self._transitive((Frame.ACCUSATIVE, Frame.DATIVE, Frame.PREPOSITION), tense, _any_verb)
             thing = self.clauses.thing(verb, head, negated=False)
             return replace(head, relative=Clause(Gap(head.plural), verb, tense, object=thing))
         verb = self._transitive((Frame.ACCUSATIVE, Frame.DATIVE), tense, lambda verb: kind in verb.objects)
@@ -187,7 +201,9 @@ class Sentences:
 
     def _thing_bought(self, tense: Tense) -> tuple[Clause, NounPhrase]:
         """A clause about one thing, so that "it" or "they" after it can be nothing else."""
-        verb = self._transitive((Frame.ACCUSATIVE,), tense, lambda verb: set(verb.objects) & set(_MADE) != set())
+        verb = self._transitive(
+            (Frame.ACCUSATIVE,), tense, lambda verb: set(verb.objects) & set(_MADE) != set()
+        )
         kinds = tuple(kind for kind in verb.objects if kind in _MADE)
         subject = self.phrases.subject(("person",), PLAIN)
         thing = self.phrases.noun_phrase(kinds, NUMBERED)
@@ -206,12 +222,18 @@ class Sentences:
         verb = self._transitive(
             (Frame.ACCUSATIVE, Frame.GIVE),
             Tense.PRESENT,
-            lambda verb: thing.noun.kind in verb.objects and not stative(verb) and verb.lemma != main.verb.lemma,
+            lambda verb: (
+                thing.noun.kind in verb.objects and not stative(verb) and verb.lemma != main.verb.lemma
+            ),
         )
         recipient: Nominal | None = None
         if verb.frame is Frame.GIVE:
             recipient = self.phrases.object(("person",), main.subject, NUMBERED)
-        return Sentence(main, link="and", second=Clause(main.subject, verb, Tense.PRESENT, object=again, recipient=recipient))
+        return Sentence(
+            main,
+            link="and",
+            second=Clause(main.subject, verb, Tense.PRESENT, object=again, recipient=recipient),
+        )
 
     def _again(self, thing: NounPhrase) -> Pronoun:
         return Pronoun("they") if thing.plural else Pronoun("it", thing.noun.gender)

@@ -2,8 +2,8 @@
 
 Paper: none (infrastructure)
 
-A `Sentence` is a tree of frozen dataclasses. `english.py` and `german.py` word the same tree, and give each word the names
-of the tree's nodes it stands for; words of the two languages that share a node are aligned.
+A `Sentence` is a tree of frozen dataclasses. `english.py` and `german.py` word the same tree, and give each
+word the names of the tree's nodes it stands for; words of the two languages that share a node are aligned.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Frame(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noun:
-    """A noun in both languages. `kind` says what it can do; `weak` nouns take -(e)n outside the nominative."""
+    """A noun in both languages. `kind` says what it can do; a `weak` one takes -(e)n in other cases."""
 
     english: tuple[str, ...]
     english_plural: tuple[str, ...]
@@ -87,12 +87,13 @@ class Noun:
 
     @property
     def lemma(self) -> str:
+        """The English singular."""
         return " ".join(self.english)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adjective:
-    """An adjective: predicate form, stem that takes endings, comparatives (empty: none), kinds of noun it fits."""
+    """An adjective: as predicate, stem that takes endings, comparatives (or ""), kinds of noun it fits."""
 
     english: str
     english_comparative: str
@@ -113,7 +114,7 @@ class Preposition:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EnglishVerb:
-    """English forms. `particle` moves behind a pronoun ("picks him up"); `preposition` does not ("looks for him")."""
+    """English forms. `particle` goes behind a pronoun ("picks him up"), `preposition` before it."""
 
     base: str
     third: str
@@ -125,7 +126,7 @@ class EnglishVerb:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GermanVerb:
-    """German forms. `prefix` is separable; `preterite` (singular) is set where German prefers it to the perfect."""
+    """German forms. `prefix` is separable; `preterite` (singular) is set where it is used for the past."""
 
     prefix: str
     infinitive: str
@@ -192,7 +193,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class NounPhrase:
-    """A noun with its determiner ("the", "a", "bare", "this", "my", "number", "owner" ...), adjective and the rest."""
+    """A noun with determiner ("the", "a", "bare", "this", "number", "owner" ...), adjective and more."""
 
     determiner: str
     noun: Noun
@@ -265,7 +266,7 @@ class Sentence:
 
     Attributes:
         main: the main clause.
-        question: "" for a statement, "whether" for a yes/no question, else the English question word ("where").
+        question: "" for a statement, "whether" for a yes/no question, else the question word ("where").
         link: the word that joins `second`: a subordinator, "that", "whether", "to", "but" or "and".
         second: the second clause, if any.
         second_first: whether the second clause opens the sentence.

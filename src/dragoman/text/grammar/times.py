@@ -2,24 +2,29 @@
 
 Paper: none (infrastructure)
 
-German says the units before the tens ("einundzwanzig"), and counts a half hour towards the hour to come ("halb acht" is
-half past seven). Each expression carries its own alignment.
+German says the units before the tens ("einundzwanzig"), and counts a half hour towards the hour to come
+("halb acht" is half past seven). Each expression carries its own alignment.
 """
 
 from __future__ import annotations
 
 from dragoman.text.grammar.syntax import Phrase, Tense, Word
 
-_ENGLISH = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
-).split()
-_GERMAN = (
-    "null ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn "
-    "achtzehn neunzehn"
-).split()
-_ENGLISH_TENS = "- ten twenty thirty forty fifty sixty seventy eighty ninety".split()
-_GERMAN_TENS = "- zehn zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".split()
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_ENGLISH = _words(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen"
+)
+_GERMAN = _words(
+    "null ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn "
+    "siebzehn achtzehn neunzehn"
+)
+_ENGLISH_TENS = _words("- ten twenty thirty forty fifty sixty seventy eighty ninety")
+_GERMAN_TENS = _words("- zehn zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig")
 
 _PRESENT = (Tense.PRESENT, Tense.CAN, Tense.MUST, Tense.SHOULD, Tense.MAY, Tense.WANT, Tense.INFINITIVE)
 _COMING = (Tense.FUTURE, Tense.CAN, Tense.MUST, Tense.SHOULD, Tense.MAY, Tense.WANT)
@@ -45,11 +50,11 @@ def german_number(number: int) -> str:
 
 
 def _phrase(english: str, german: str) -> Phrase:
-    """A phrase from "word:node" items ("word:node,node" for several); a word without a node is its own, by place."""
+    """A phrase from "word:node" items; a word without a node is its own, by place."""
 
     def words(text: str) -> tuple[Word, ...]:
         parts = (item.partition(":") for item in text.split())
-        return tuple(Word(word, tuple((nodes or str(k)).split(","))) for k, (word, _, nodes) in enumerate(parts))
+        return tuple(Word(word, (node or str(k),)) for k, (word, _, node) in enumerate(parts))
 
     return Phrase(words(english), words(german))
 
@@ -92,7 +97,9 @@ def _clock_times() -> list[Phrase]:
         english = english_number(hour)
         phrases.append(_phrase(f"at {english} o'clock", f"um {german_number(hour)} Uhr"))
         phrases.append(_phrase(f"at half:h past:h {english}:2", f"um halb:h {_hour(after)}:2"))
-        phrases.append(_phrase(f"at a:q quarter:q past:p {english}:4", f"um Viertel:q nach:p {_hour(hour)}:4"))
+        phrases.append(
+            _phrase(f"at a:q quarter:q past:p {english}:4", f"um Viertel:q nach:p {_hour(hour)}:4")
+        )
         phrases.append(_phrase(f"at a:q quarter:q to:p {english}:4", f"um Viertel:q vor:p {_hour(hour)}:4"))
     return phrases
 
@@ -149,7 +156,7 @@ GROUPS: tuple[tuple[tuple[Phrase, ...], tuple[Tense, ...]], ...] = tuple(
         (_days(), _ANY),
         (_clock_times(), _ANY),
         (_dates(), (*_COMING, *_GONE)),
-        ([_phrase(f"in:i {year}:y", f"im:i Jahr:i {year}:y") for year in range(1990, 2021)], _GONE),
+        ([_phrase(f"in:i {year}:y", f"im:i Jahr:i {year}:y") for year in range(2000, 2021)], _GONE),
         (_spans("{n} {u} ago:a", "vor:a {n} {u}"), _GONE),
         (_spans("in {n} {u}", "in {n} {u}"), (Tense.FUTURE,)),
     )

@@ -2,10 +2,11 @@
 
 Paper: none (infrastructure)
 
-A line reads: English | German | kinds of subject | kinds of object.
-English: base form, then past and participle where they are irregular ("-": not used, being unlike no other form), then
-"+particle" (moves behind a pronoun) or "=preposition" (does not). German: "prefix:infinitive", third person singular,
-participle, then what applies of "sein" (auxiliary), "sich", "auf/accusative" (preposition and case), "past=", "ich=", "wir=".
+A line reads: English | German | kinds of subject | kinds of object. English: base form, then past and
+participle where they are irregular ("-": not used, being unlike no other form), then "+particle" (moves
+behind a pronoun) or "=preposition" (does not). German: "prefix:infinitive", third person singular,
+participle, then what applies of "sein" (auxiliary), "sich", "auf/accusative" (preposition and case),
+"past=", "ich=", "wir=".
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ cook | kochen kocht gekocht | person |
 arrive | an:kommen kommt gekommen sein | person vehicle |
 get got gotten +up | auf:stehen steht gestanden sein | person |
 wake woke woken +up | auf:wachen wacht gewacht sein | person animal |
-come came come =back | zurück:kommen kommt gekommen sein | person animal |
+come came come +back | zurück:kommen kommt gekommen sein | person animal |
 disappear | verschwinden verschwindet verschwunden sein | person animal vehicle |
 hurry | beeilen beeilt beeilt sich | person |
 rest | aus:ruhen ruht geruht sich | person |
@@ -73,7 +74,7 @@ send sent sent | schicken schickt geschickt | person | thing text
 lend lent lent | leihen leiht geliehen | person | thing clothing text vehicle
 sell_ sold sold | verkaufen verkauft verkauft | person | thing clothing vehicle furniture
 offer | an:bieten bietet geboten | person | food drink
-give_ gave given =back | zurück:geben gibt gegeben | person | thing clothing text
+give_ gave given +back | zurück:geben gibt gegeben | person | thing clothing text
 [preposition]
 wait =for | warten wartet gewartet auf/accusative | person | person vehicle
 think thought thought =of | denken denkt gedacht an/accusative | person | person animal idea
@@ -88,7 +89,7 @@ take took taken =part in | teil:nehmen nimmt genommen an/dative | person | event
 go went gone | gehen geht gegangen sein | person |
 drive drove driven | fahren fährt gefahren sein | person |
 run ran run | laufen läuft gelaufen sein | person animal |
-come_ came come =along | mit:kommen kommt gekommen sein | person |
+come_ came come +along | mit:kommen kommt gekommen sein | person |
 travel | reisen reist gereist sein | person |
 return | zurück:kehren kehrt gekehrt sein | person |
 [location]

@@ -1,0 +1,33 @@
+"""`dragoman average`: checkpoints into one model.
+
+Paper: 6.1
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dragoman.cli.talk import say
+
+
+def average(
+    checkpoints: Annotated[list[Path], typer.Argument(help="A run, or checkpoints by name.")],
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Directory of the model to write.")],
+    last: Annotated[
+        int | None,
+        typer.Option("--last", min=1, help="Of a run: how many of its last checkpoints (paper: 5; big: 20)."),
+    ] = None,
+) -> None:
+    """Average the weights of checkpoints into a model.
+
+    Example: dragoman average run --last 5 --out model
+    """
+    from dragoman.pipeline import average as run
+
+    one_run = len(checkpoints) == 1 and (checkpoints[0] / "checkpoints").is_dir()
+    written = run(checkpoints[0] if one_run else checkpoints, out, last=last)
+    say(f"wrote {written}")

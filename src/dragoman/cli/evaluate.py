@@ -1,0 +1,183 @@
+"""`dragoman evaluate`: BLEU and chrF of a model, or of a finished translation.
+
+Paper: 6.1
+"""
+
+from __future__ import annotations
+
+import json as json_format
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dragoman.cli.options import (
+    Alpha,
+    BeamSize,
+    Device,
+    Json,
+    Precision,
+    PrecisionOption,
+    TargetLanguage,
+    Threads,
+    use_threads,
+)
+from dragoman.cli.talk import counting, say
+from dragoman.errors import ConfigError
+
+if TYPE_CHECKING:
+    from dragoman.scoring.score import Score
+
+
+def evaluate(
+    arguments: Annotated[
+        list[str],
+        typer.Argument(metavar="MODEL SOURCE REFERENCE | TRANSLATION REFERENCE", show_default=False),
+    ],
+    *,
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="With a model: also write its translations there.")
+    ] = None,
+    beam_size: BeamSize = 4,
+    alpha: Alpha = 0.6,
+    paper: Annotated[
+        bool,
+        typer.Option(
+            "--paper", help="Also the paper's own measure (Moses tokens, compounds split, multi-bleu)."
+        ),
+    ] = False,
+    tokenize: Annotated[
+        str | None,
+        typer.Option(
+            "--tokenize", help="sacreBLEU's tokenizer for a finished translation (none: already cut)."
+        ),
+    ] = None,
+    target_language: TargetLanguage = None,
+    device: Device = "cpu",
+    precision: PrecisionOption = "fp32",
+    threads: Threads = None,
+    json: Json = False,
+) -> None:
+    """Score a model on a test set, or score a finished translation.
+
+    Three arguments: MODEL translates SOURCE and the result is compared with REFERENCE. Two: TRANSLATION is compared with
+    REFERENCE. Scores come with sacreBLEU's signatures.
+
+    Examples: dragoman evaluate run test.en test.de; dragoman evaluate output.de test.de
+    """
+    from dragoman.text.lines import read_units
+
+    use_threads(threads)
+    if len(arguments) == 2:
+        hypotheses, references = (list(read_units(path)) for path in arguments)
+        scores = _scores_of(
+            hypotheses, references, arguments, target_language=target_language, tokenize=tokenize, paper=paper
+        )
+        _print(scores, json=json)
+        return
+    if len(arguments) != 3:
+        raise ConfigError(
+            f"{len(arguments)} arguments", cure="give MODEL SOURCE REFERENCE, or TRANSLATION REFERENCE"
+        )
+    if tokenize is not None:
+        raise ConfigError(
+            "--tokenize is for a finished translation", cure="leave it out, or give two arguments"
+        )
+    _evaluate_model(
+        *arguments,
+        out=out,
+        beam_size=beam_size,
+        alpha=alpha,
+        paper=paper,
+        target_language=target_language,
+        device=device,
+        precision=precision,
+        json=json,
+    )
+
+
+def _scores_of(
+    hypotheses: list[str],
+    references: list[str],
+    names: Sequence[str],
+    *,
+    target_language: str | None,
+    tokenize: str | None,
+    paper: bool,
+) -> list[Score]:
+    from dragoman.data.language_codes import language_of
+    from dragoman.scoring.bleu import bleu
+    from dragoman.scoring.chrf import chrf
+    from dragoman.scoring.exact_match import exact_match
+    from dragoman.scoring.paper_bleu import paper_bleu
+    from dragoman.scoring.score import check_segments
+
+    language = target_language or language_of(names[1])
+    # The counts are checked once, here, where the files have names.
+    check_segments(hypotheses, references, hypothesis_name=names[0], reference_name=names[1])
+    scores = [
+        bleu(hypotheses, references, target_language=language, tokenize=tokenize),
+        chrf(hypotheses, references),
+        exact_match(hypotheses, references),
+    ]
+    if paper:
+        scores.append(paper_bleu(hypotheses, references, target_language=language or "en"))
+    return scores
+
+
+def _evaluate_model(
+    model: str,
+    source: str,
+    reference: str,
+    *,
+    out: str | None,
+    beam_size: int,
+    alpha: float,
+    paper: bool,
+    target_language: str | None,
+    device: str,
+    precision: Precision,
+    json: bool,
+) -> None:
+    from dragoman.errors import DataError
+    from dragoman.pipeline import evaluate as run
+    from dragoman.text.lines import read_units, write_units
+
+    sources, references = list(read_units(source)), list(read_units(reference))
+    if len(sources) != len(references):
+        raise DataError(
+            f"{source} has {len(sources)} lines, {reference} has {len(references)}",
+            cure="give one reference for each line",
+        )
+    with counting("translate", len(sources)) as tick:
+        result = run(
+            Path(model),
+            sources,
+            references,
+            beam_size=beam_size,
+            alpha=alpha,
+            device=device,
+            precision=precision,
+            target_language=target_language,
+            with_paper_bleu=paper,
+            on_batch=tick,
+        )
+    if out is not None:
+        write_units(out, (t.text for t in result.translations))
+    if not json:
+        say(result.standing)
+        if result.truncated:
+            say(f"warning: {result.truncated} translations were cut at the length limit")
+    _print(result.scores, json=json)
+
+
+def _print(scores: Sequence[Score], *, json: bool) -> None:
+    if json:
+        typer.echo(json_format.dumps([score.as_dict() for score in scores], ensure_ascii=False))
+        return
+    for score in scores:
+        for notice in score.notices:
+            say(notice)
+        typer.echo(score.format())
+    say(scores[0].counts())

@@ -1,0 +1,37 @@
+"""Options that several verbs share, said the same way everywhere.
+
+Paper: none (infrastructure)
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+Precision = Literal["fp32", "bf16"]
+BadBytes = Literal["refuse", "replace"]
+
+Device = Annotated[str, typer.Option("--device", help="Where to compute: cpu, cuda, cuda:1, mps.")]
+PrecisionOption = Annotated[
+    Precision, typer.Option("--precision", help="Number format of weights and activations.")
+]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, help="CPU threads; all cores unless given.")]
+BeamSize = Annotated[int, typer.Option("--beam-size", min=1, help="Beam search of this width; 1 is greedy.")]
+Alpha = Annotated[
+    float, typer.Option("--alpha", help="Exponent of the length penalty ((5 + n) / 6)^alpha (paper: 0.6).")
+]
+TargetLanguage = Annotated[
+    str | None,
+    typer.Option("--target-language", help="Code such as de, zh, ja: chooses how BLEU cuts words."),
+]
+
+
+def use_threads(threads: int | None) -> None:
+    """Sets torch's threads where asked to."""
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)

@@ -1,0 +1,45 @@
+"""Talk goes to standard error: plain lines, or a progress bar where a person is watching.
+
+Paper: none (infrastructure)
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+stderr = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+
+
+def say(text: str) -> None:
+    """One line to standard error."""
+    stderr.print(text)
+
+
+def is_watched() -> bool:
+    """A person may be looking at standard error."""
+    return sys.stderr.isatty()
+
+
+@contextmanager
+def counting(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A bar that is told how many are done; nothing where nobody watches."""
+    if not is_watched():
+        yield lambda _done: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=stderr, transient=True) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def minutes_and_seconds(seconds: float) -> str:
+    """90 -> "1:30", 4000 -> "1:06:40"."""
+    whole = max(0, round(seconds))
+    hours, rest = divmod(whole, 3600)
+    minutes, seconds_left = divmod(rest, 60)
+    return f"{hours}:{minutes:02}:{seconds_left:02}" if hours else f"{minutes}:{seconds_left:02}"

@@ -1,0 +1,158 @@
+"""`dragoman translate`: lines in, as many lines out.
+
+Paper: 6.1
+"""
+
+from __future__ import annotations
+
+import json as json_format
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dragoman.cli.options import (
+    Alpha,
+    BadBytes,
+    BeamSize,
+    Device,
+    Json,
+    PrecisionOption,
+    Seed,
+    Threads,
+    use_threads,
+)
+from dragoman.cli.talk import counting, say
+from dragoman.cli.units import runs_of_units
+
+if TYPE_CHECKING:
+    from dragoman.translator import Translation, Translator
+
+
+def translate(
+    model: Annotated[Path, typer.Argument(help="A model, or a run with one in it.")],
+    source: Annotated[
+        str, typer.Argument(help="Text to translate, a unit a line; - is standard input.")
+    ] = "-",
+    *,
+    out: Annotated[str, typer.Option("--out", "-o", help="Where to write; - is standard output.")] = "-",
+    beam_size: BeamSize = 4,
+    alpha: Alpha = 0.6,
+    n_best: Annotated[
+        int,
+        typer.Option(
+            "--n-best", min=1, help="Translations of each unit: UNIT, SCORE and TEXT, tab-separated."
+        ),
+    ] = 1,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Draw translations at random instead of searching.")
+    ] = False,
+    temperature: Annotated[float, typer.Option("--temperature", help="Of --sample.")] = 1.0,
+    top_k: Annotated[int, typer.Option("--top-k", min=0, help="Of --sample: 0 draws from all.")] = 0,
+    top_p: Annotated[
+        float, typer.Option("--top-p", help="Of --sample: share of probability to draw from.")
+    ] = 1.0,
+    seed: Seed = 1,
+    bad_bytes: Annotated[
+        BadBytes, typer.Option("--bad-bytes", help="Bytes that are not UTF-8: refuse, or replace by U+FFFD.")
+    ] = "refuse",
+    device: Device = "cpu",
+    precision: PrecisionOption = "fp32",
+    threads: Threads = None,
+    json: Json = False,
+) -> None:
+    """Translate a text: N lines in, N lines out, in order.
+
+    On a pipe each line is answered as it comes. A line too long for the model is translated in parts and said so; a blank
+    line stays blank. --json gives one object a line: source, text, score, pieces, flags, alternatives.
+
+    Example: dragoman translate run < input.txt > output.txt
+    """
+    from dragoman.text.lines import write_units
+    from dragoman.translator import Translator
+
+    use_threads(threads)
+    translator = Translator.load(model, device=device, precision=precision)
+
+    def work(translator: Translator, units: list[str]) -> list[Translation]:
+        if sample:
+            return translator.sample(
+                units,
+                seed=seed,
+                temperature=temperature,
+                top_k=top_k,
+                top_p=top_p,
+                alpha=alpha,
+                n=n_best,
+                first=number,
+            )
+        return translator.translate(units, beam_size=beam_size, alpha=alpha, n_best=n_best)
+
+    number = 0
+    problems: dict[str, int] = {}
+
+    def lines() -> Iterator[str]:
+        nonlocal number
+        with counting("translate", None) as tick:
+            for run in runs_of_units(source, bad_bytes=bad_bytes, live=source == "-"):
+                for translation in work(translator, run):
+                    number += 1
+                    for flag in translation.flags:
+                        problems[flag] = problems.get(flag, 0) + 1
+                        _warn(number, flag, translation)
+                    yield from _output(number, translation, n_best=n_best, json=json)
+                tick(number)
+
+    write_units(out, lines())
+    if out != "-":
+        say(f"{number:,} lines" + "".join(f", {count} {flag}" for flag, count in problems.items()))
+
+
+def _output(number: int, translation: Translation, *, n_best: int, json: bool) -> Iterator[str]:
+    if json:
+        yield json_format.dumps(as_record(translation), ensure_ascii=False)
+    elif n_best == 1:
+        yield translation.text
+    else:
+        yield f"{number}\t{translation.score:.4f}\t{translation.text}"
+        for other in translation.alternatives:
+            yield f"{number}\t{other.score:.4f}\t{other.text}"
+
+
+def as_record(translation: Translation) -> dict[str, object]:
+    """A translation as plain values for JSON."""
+    return {
+        "source": translation.source,
+        "text": translation.text,
+        "score": translation.score,
+        "log_probability": translation.log_probability,
+        "pieces": list(translation.pieces),
+        "flags": list(translation.flags),
+        "parts": translation.parts,
+        "alternatives": [
+            {
+                "text": other.text,
+                "score": other.score,
+                "log_probability": other.log_probability,
+                "pieces": list(other.pieces),
+                "flags": ["truncated"] if other.truncated else [],
+            }
+            for other in translation.alternatives
+        ],
+    }
+
+
+_WARNINGS: dict[str, Callable[[int, str], str]] = {
+    "split": lambda number, source: (
+        f"line {number} is too long for the model and was translated in parts: {source}"
+    ),
+    "truncated": lambda number, source: (
+        f"line {number}: the translation was cut at the length limit: {source}"
+    ),
+}
+
+
+def _warn(number: int, flag: str, translation: Translation) -> None:
+    start = translation.source if len(translation.source) <= 40 else translation.source[:40] + "..."
+    say("warning: " + _WARNINGS[flag](number, start))

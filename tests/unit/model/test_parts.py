@@ -1,0 +1,71 @@
+"""The parts of the paper, and that another set of them takes their places."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from random_models import CONFIGS
+from torch import nn
+
+from dragoman.model.attention import MultiHeadAttention
+from dragoman.model.embedding import Embedding
+from dragoman.model.feed_forward import FeedForward
+from dragoman.model.parts import PAPER, Parts
+from dragoman.model.position import SinusoidalPosition
+from dragoman.model.residual import PostNorm
+from dragoman.model.transformer import Transformer
+
+PUBLISHED = {
+    "attention": MultiHeadAttention,
+    "feed_forward": FeedForward,
+    "residual": PostNorm,
+    "embedding": Embedding,
+    "position": SinusoidalPosition,
+}
+
+
+def test_the_papers_parts():
+    assert {place.name: getattr(PAPER, place.name) for place in dataclasses.fields(PAPER)} == PUBLISHED
+    assert Parts() == PAPER
+
+
+def test_they_are_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        PAPER.residual = nn.Identity
+
+
+def kinds(model: nn.Module) -> dict[str, int]:
+    """How many modules there are of each class."""
+    names = [type(module).__name__ for module in model.modules()]
+    return {name: names.count(name) for name in names}
+
+
+def test_a_model_is_made_of_them_and_of_nothing_else():
+    N = CONFIGS["untied"].N
+    assert kinds(Transformer(CONFIGS["untied"])) == {
+        "Transformer": 1,
+        "Embedding": 3,
+        "SinusoidalPosition": 1,
+        "ModuleList": 2,
+        "EncoderLayer": N,
+        "DecoderLayer": N,
+        "MultiHeadAttention": 3 * N,
+        "FeedForward": 2 * N,
+        "PostNorm": 5 * N,
+        "LayerNorm": 5 * N,
+    }
+
+
+@pytest.mark.parametrize("place", PUBLISHED)
+def test_each_can_be_replaced_by_one_of_its_own_signature(place):
+    published = PUBLISHED[place]
+    other = type("Other", (published,), {})
+    config = CONFIGS["paper"]
+    model = Transformer(config, dataclasses.replace(PAPER, **{place: other})).eval()
+    counted, plain = kinds(model), kinds(Transformer(config))
+    assert counted["Other"] == plain[published.__name__]
+    assert published.__name__ not in counted
+    ids = torch.tensor([[3, 4, 5]])
+    torch.testing.assert_close(model(ids, ids), Transformer(config).eval()(ids, ids))
