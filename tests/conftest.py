@@ -1,6 +1,6 @@
 """What all tests share: shapes checked as annotated, fixed threads, where the real text lies.
 
-Tests that take more than a few seconds are marked `@pytest.mark.slow`; `make test` leaves them out.
+Tests that take long are marked `@pytest.mark.slow`: `make test` leaves them out, `make test-slow` runs them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 hypothesis.settings.register_profile("default", deadline=None, print_blob=True)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow: takes more than a few seconds; `make test` leaves it out")
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
+import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,16 +19,34 @@ import torch
 from torch import Tensor
 
 from dragoman.bundle import BundleFacts, write_bundle
+from dragoman.data.batches import BatchLoader, BatchPlan, dev_batches
 from dragoman.data.prepare import prepare
 from dragoman.data.prepared import PreparedCorpus
 from dragoman.model.config import ModelConfig, ModelShape
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import BatchSection, OptimizerSection, Recipe, SearchSection, TrainingSection
+from dragoman.text.lines import read_units
 from dragoman.text.subwords import Subwords
 from dragoman.training.checkpoint import Checkpoint, checkpoint_names, open_checkpoint
+from dragoman.training.events import Event, Saved, Stepped
+from dragoman.training.trainer import Task
 
-SOURCE_WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()
-TARGET_WORDS = "nul een twa tri kvar pent ses sep okt nau dek elf tolv".split()
+SOURCE_WORDS = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+]
+TARGET_WORDS = ["nul", "een", "twa", "tri", "kvar", "pent", "ses", "sep", "okt", "nau", "dek", "elf", "tolv"]
 
 
 def pairs(count: int, *, seed: int) -> list[tuple[str, str]]:
@@ -91,7 +111,9 @@ def tiny_facts(corpus: PreparedCorpus, recipe: Recipe | None = None, **changes: 
         vocab_size=corpus.target_subwords.vocab_size,
         source_vocab_size=corpus.source_subwords.vocab_size,
     )
-    return BundleFacts(config, recipe, corpus.source_subwords, corpus.target_subwords, "en", "xx", {"pairs": 3})
+    return BundleFacts(
+        config, recipe, corpus.source_subwords, corpus.target_subwords, "en", "xx", {"pairs": 3}
+    )
 
 
 def random_weights(facts: BundleFacts, *, seed: int = 1) -> dict[str, Tensor]:
@@ -133,6 +155,56 @@ def logged(run: Path, kind: str) -> list[dict[str, Any]]:
     return [event for event in map(json.loads, lines) if event["event"] == kind]
 
 
+def make_task(
+    corpus: PreparedCorpus, checkpoints: Path, recipe: Recipe, *, prefetch: int = 0, validate: bool = True
+) -> Task:
+    """What a trainer works on, without the pipeline around it."""
+    plan = BatchPlan.of(
+        corpus.train,
+        source_tokens=recipe.batch.source_tokens,
+        target_tokens=recipe.batch.target_tokens,
+        seed=recipe.training.seed,
+        max_length=recipe.batch.max_length,
+    )
+    return Task(
+        loader=BatchLoader(corpus.train, plan, prefetch=prefetch),
+        dev=(lambda: dev_batches(corpus.dev, 100)) if validate else None,
+        translate_dev=None,
+        facts=tiny_facts(corpus, recipe),
+        checkpoints=checkpoints,
+    )
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: training gets no chance to do anything more."""
+
+
+def terminate_at(*steps: int) -> Callable[[Event], None]:
+    """Sends this process SIGTERM when one of these updates is done."""
+
+    def watch(event: Event) -> None:
+        if isinstance(event, Stepped) and event.step in steps:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    return watch
+
+
+def kill_at_save(step: int) -> Callable[[Event], None]:
+    """Ends the run as soon as a checkpoint of this update or a later one is reported saved."""
+
+    def watch(event: Event) -> None:
+        if isinstance(event, Saved) and event.step >= step:
+            raise Killed
+
+    return watch
+
+
+@pytest.fixture
+def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that save often: nothing is forced to the disk, which no test can see anyway."""
+    monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
+
+
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> PreparedCorpus:
     """240 training and 16 dev pairs, one vocabulary."""
@@ -140,10 +212,14 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> PreparedCorpus:
 
 
 @pytest.fixture(scope="session")
+def small_corpus(tmp_path_factory: pytest.TempPathFactory) -> PreparedCorpus:
+    """40 training and 6 dev pairs: an epoch is about five batches."""
+    return make_corpus(tmp_path_factory.mktemp("small"), train=40, dev=6, vocab_size=320)
+
+
+@pytest.fixture(scope="session")
 def separate_corpus(tmp_path_factory: pytest.TempPathFactory) -> PreparedCorpus:
     """The same pairs with a vocabulary for each language, of different sizes."""
-    from dragoman.text.lines import read_units
-
     folder = tmp_path_factory.mktemp("separate")
     source, target = write_pairs(folder, pairs(240, seed=1), "train")
     subwords = (

@@ -93,7 +93,7 @@ def listed_table(rows: dict[Prefix, list[float]], default: list[float]) -> Table
     return table
 
 
-# Greedy goes wrong at once (1), the shortest is the most probable, and the longer (2 3 2) wins under a penalty.
+# Greedy goes wrong at once (1); which output is best depends on the penalty.
 SMALL = listed_table(
     {
         (): [0.14, 0.5, 0.35, 0.01],
@@ -167,7 +167,7 @@ def enumerated(
 def by_the_book(
     table: Table, *, limit: int, beam: int, n_best: int, alpha: float, min_length: int, bans: Sequence[int]
 ) -> tuple[list[Truth], int]:
-    """The specification's beam search on lists, with its order of equals; and the number of steps it needs."""
+    """The specification's beam search on lists, with its order of equals; and the steps it needs."""
     live: list[tuple[Prefix, float]] = [((), 0.0)]
     pool: list[Truth] = []
     for length in range(1, limit + 1):
@@ -208,7 +208,7 @@ class Drawn:
 
 @st.composite
 def problems(draw: st.DrawFn, *, most_tokens: int = 4, longest: int = 5, with_ties: bool = False) -> Drawn:
-    """Random tables with random alpha in -1..2, limits, minimum lengths and bans (one token besides EOS stays)."""
+    """Random tables with random alpha in -1..2, limits, minimum lengths and bans (EOS and one more stay)."""
     vocab_size = draw(st.integers(2, most_tokens))
     limit = draw(st.integers(1, longest))
     bans = draw(st.lists(st.integers(1, vocab_size - 1), unique=True, max_size=vocab_size - 2))

@@ -29,13 +29,13 @@ from torch import Tensor
 
 from dragoman.data.durable import sync_file, whole_directory
 from dragoman.data.manifest import Count, Digest, FileRecord, Record, file_record
+from dragoman.data.tensors import read_metadata, read_tensors, write_tensors
 from dragoman.errors import CheckpointError, ConfigError, VocabularyMismatch
 from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import Transformer
 from dragoman.provenance import provenance
 from dragoman.recipe import Recipe
 from dragoman.standing import standing
-from dragoman.tensors import read_metadata, read_tensors, write_tensors
 from dragoman.text.subwords import Subwords
 
 CONFIG, WEIGHTS, RECIPE, MANIFEST, CARD = (
@@ -348,7 +348,7 @@ def _read_settings(directory: Path) -> tuple[ModelConfig, Recipe]:
 def _read_config(path: Path) -> ModelConfig:
     try:
         values = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"the configuration cannot be read: {error}", where=str(path)) from None
     if not isinstance(values, dict):
         raise CheckpointError("the configuration is not a table of fields", where=str(path))

@@ -5,6 +5,7 @@ Paper: 5, 6.1
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import time
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from dragoman.data.prepare import prepare
 from dragoman.download import MULTI30K, fetch_files
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, DragomanError
 from dragoman.machine import fast_precision
 from dragoman.pipeline import Evaluation, evaluate, train
 from dragoman.recipe import Recipe
@@ -29,6 +30,12 @@ GRAMMAR_PAIRS = 30_000
 GRAMMAR_TEST_PAIRS = 1_000
 EXAMPLES = 6
 _MARK = "demo.txt"  # a directory with this file is one that an earlier demonstration made
+
+
+class DemoStopped(DragomanError):
+    """A signal stopped the demonstration's training; what was trained is saved."""
+
+    exit_code = 75
 
 
 @dataclass(frozen=True)
@@ -119,9 +126,12 @@ def run_demo(
         on_event: told of training's events.
 
     Raises:
-        ConfigError: `out` is in the way, or training was stopped by a signal.
+        ConfigError: `out` is in the way, or an argument is not usable.
         DataError: a download failed or is not what it should be.
+        DemoStopped: training was stopped by a signal.
     """
+    if max_minutes is not None and not 0.0 < max_minutes < math.inf:
+        raise ConfigError(f"there is no training for {max_minutes} minutes", where="max_minutes")
     place = usable_device(device)
     _make_place(out)
     data = _data(out, download=download, grammar=grammar, seed=seed, say=say)
@@ -143,8 +153,8 @@ def run_demo(
     run = train(corpus, out / "run", recipe=recipe, device=device, on_event=on_event)
     seconds = time.monotonic() - began
     if run.model is None:
-        raise ConfigError(
-            "the demonstration was stopped before its model was ready",
+        raise DemoStopped(
+            "the demonstration was stopped before its model was ready; what was trained is saved",
             cure=f"go on with: dragoman train {out / 'prepared'} --out {out / 'run'} --resume",
         )
     say("translating the test set")
@@ -185,12 +195,19 @@ def _data(out: Path, *, download: bool, grammar: bool, seed: int, say: Callable[
         say(MULTI30K.notice)
         fetch_files(MULTI30K, out / "multi30k", say=say)
         return _files("Multi30k", out / "multi30k", "train", "val", "test_2016_flickr", ".gz")
-    reason = "as asked" if grammar else f"{DATA_VARIABLE} names no Multi30k, and --download was not given"
-    say(f"data: the built-in English-German grammar ({reason})")
+    say(f"data: the built-in English-German grammar ({_why_grammar(asked=grammar)})")
     write_corpus(
         out / "grammar", train=GRAMMAR_PAIRS, dev=GRAMMAR_TEST_PAIRS, test=GRAMMAR_TEST_PAIRS, seed=seed
     )
     return _files("grammar", out / "grammar", "train", "dev", "test", "")
+
+
+def _why_grammar(*, asked: bool) -> str:
+    if asked:
+        return "as asked"
+    root = os.environ.get(DATA_VARIABLE)
+    lacking = f"{root} has no multi30k/raw that is whole" if root else f"{DATA_VARIABLE} is not set"
+    return f"{lacking}, and --download was not given"
 
 
 def _multi30k(root: str | None) -> DemoData | None:

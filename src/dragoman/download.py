@@ -6,17 +6,18 @@ Paper: none (infrastructure)
 from __future__ import annotations
 
 import hashlib
-import os
-import urllib.error
+import http.client
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.errors import DataError
+from dragoman.text.lines import replacing
 
 TIMEOUT_SECONDS = 30.0
 _BLOCK = 1 << 16
+_ELSEWHERE = "or put the files where DRAGOMAN_DATA points to, as multi30k/raw/"
 
 
 @dataclass(frozen=True)
@@ -98,16 +99,21 @@ def fetch_files(
 
 def _fetch(file: RemoteFile, url: str, path: Path) -> None:
     content = _read(url, file)
+    if len(content) < file.bytes:
+        raise DataError(
+            f"{file.name} was cut: {len(content):,} of {file.bytes:,} bytes came",
+            where=url,
+            cure=f"try again, {_ELSEWHERE}",
+        )
     found = _sha256(content)
     if found != file.sha256:
         raise DataError(
             f"{file.name} is not the file that was pinned: its SHA-256 is {found}",
             where=url,
-            cure="try again later, or put the files where DRAGOMAN_DATA points to, as multi30k/raw/",
+            cure=f"try again later, {_ELSEWHERE}",
         )
-    temporary = path.with_name(f".{path.name}.partial")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
+    with replacing(path) as stream:
+        stream.write(content)
 
 
 def _read(url: str, file: RemoteFile) -> bytes:
@@ -118,13 +124,15 @@ def _read(url: str, file: RemoteFile) -> bytes:
                 content += block
                 if len(content) > file.bytes:
                     raise DataError(
-                        f"{file.name} is longer than the {file.bytes} bytes it should have", where=url
+                        f"{file.name} is longer than the {file.bytes:,} bytes it should have",
+                        where=url,
+                        cure=f"try again later, {_ELSEWHERE}",
                     )
-    except (urllib.error.URLError, OSError, ValueError) as error:
+    except (OSError, http.client.HTTPException, ValueError) as error:
         raise DataError(
-            f"{file.name} cannot be fetched: {error}",
+            f"{file.name} cannot be fetched: {error or type(error).__name__}",
             where=url,
-            cure="check the connection, or put the files where DRAGOMAN_DATA points to, as multi30k/raw/",
+            cure=f"check the connection, {_ELSEWHERE}",
         ) from None
     return bytes(content)
 

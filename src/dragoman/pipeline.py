@@ -125,8 +125,8 @@ def train(
     """
     corpus = prepared if isinstance(prepared, PreparedCorpus) else open_prepared(prepared)
     place, where = usable_device(device), Path(out)
-    tell = on_event or (lambda _event: None)
-    chosen = _recipe_for(corpus, where, recipe, changes, resume=resume, device=place, tell=tell)
+    notes: list[Event] = []  # until there is a log to write them to
+    chosen = _recipe_for(corpus, where, recipe, changes, resume=resume, device=place, tell=notes.append)
     _check_place(where, resume=resume)
     keep_big_blocks()
     where.mkdir(parents=True, exist_ok=True)
@@ -138,11 +138,15 @@ def train(
         if tensorboard:
             board = TensorBoard(where / "tensorboard", every_steps=every)
             logs.append(open_logs.enter_context(closing(board)))
+        if on_event is not None:
+            logs.append(on_event)
 
         def emit(event: Event) -> None:
-            for log in [*logs, tell]:
+            for log in logs:
                 log(event)
 
+        for note in notes:
+            emit(note)
         with stop_on_signals() as stop:
             trainer = _trainer(corpus, where, chosen, place, emit, resume=resume)
             write_durably(where / RECIPE_FILE, chosen.to_toml())

@@ -14,6 +14,7 @@ from pathlib import Path
 LIBRARIES = ("torch", "sentencepiece", "sacrebleu", "numpy")
 
 
+@cache
 def version_of(package: str) -> str:
     """Installed version of a package, or "absent"."""
     try:

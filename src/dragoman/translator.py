@@ -349,8 +349,13 @@ class Translator:
         Not of units it flagged: a truncated translation has no EOS, and a split one was scored in parts.
 
         Raises:
-            ConfigError: a piece is not in the vocabulary, or the lists differ in length.
+            ConfigError: the lists differ in length, or a target is a text.
+            DataError: a piece is not in the vocabulary.
         """
+        check_units(sources, "sources")
+        _check_counts(sources, pieces)
+        for number, row in enumerate(pieces):
+            check_units(row, f"pieces[{number}]")
         return self.score_ids(sources, [self.target_subwords.ids_of(row) for row in pieces], alpha)
 
     def score_ids(

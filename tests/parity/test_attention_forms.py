@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -71,6 +72,22 @@ def test_a_query_with_no_legal_key_gives_zeros_and_gets_no_gradient(form, dtype,
         assert (output[b, :, dead[b]] == 0).all()
         assert (to_Q[b, :, dead[b]] == 0).all()
         assert (output[b, :, ~dead[b]] != 0).all()
+
+
+@pytest.mark.parametrize("mask", [mask for mask in MASKS.values() if mask is not None], ids=[*MASKS][1:])
+def test_no_kernel_is_asked_about_a_query_with_no_legal_key(monkeypatch, mask):
+    """What kernels answer to that differs between devices and releases, so the question is never put."""
+    asked = []
+    kernel = F.scaled_dot_product_attention
+
+    def noted(Q: Tensor, K: Tensor, V: Tensor, attn_mask: Tensor) -> Tensor:
+        asked.append(attn_mask)
+        return kernel(Q, K, V, attn_mask=attn_mask)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", noted)
+    attend_fused(*inputs(torch.float32, d_k=4, d_v=4), mask)
+    assert len(asked) == 1
+    assert asked[0].any(dim=-1).all()
 
 
 @pytest.mark.parametrize("form", [attend_written_out, attend_fused])

@@ -6,9 +6,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from toy_search import BOS, EOS, NO_CHANCE, Drawn, Prefix, Table, TableStep, problems, random_table
 
 from dragoman.search import SearchOptions, beam_search
-from toy_search import BOS, EOS, NO_CHANCE, Drawn, Prefix, Table, TableStep, problems, random_table
 
 
 def argmax_loop(table: Table, *, limit: int, min_length: int, bans: tuple[int, ...]) -> tuple[Prefix, float]:

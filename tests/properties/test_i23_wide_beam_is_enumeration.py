@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from toy_search import BOS, EOS, SMALL, Drawn, TableStep, Truth, enumerated, problems
 
 from dragoman.search import Hypothesis, SearchOptions, beam_search
-from toy_search import BOS, EOS, SMALL, Drawn, TableStep, Truth, enumerated, problems
 
 
 def wide_search(drawn: Drawn, n_best: int) -> list[Hypothesis]:
@@ -73,5 +73,4 @@ def test_the_embedded_table(alpha: float, min_length: int) -> None:
 def test_the_embedded_table_tells_penalties_apart() -> None:
     """Else the test above would pass with any formula."""
     best = {alpha: truth_of(Drawn(SMALL, 4, 6, alpha, 1, ()))[0].tokens for alpha in (-1.0, 0.0, 0.6, 2.0)}
-    assert best[0.0] == (2, 3, 2, 0) or len(best[0.0]) < len(best[2.0])
     assert len(set(best.values())) >= 2

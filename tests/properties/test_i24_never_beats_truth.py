@@ -6,9 +6,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from toy_search import BOS, EOS, Drawn, Table, TableStep, by_the_book, enumerated, problems, random_table
 
 from dragoman.search import Hypothesis, SearchOptions, beam_search, forced_scores, token_log_probabilities
-from toy_search import BOS, EOS, Drawn, Table, TableStep, by_the_book, enumerated, problems, random_table
 
 
 def searched(drawn: Drawn, beam: int, n_best: int, dtype: torch.dtype = torch.float32) -> list[Hypothesis]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from toy_search import BOS, EOS, Drawn, TableStep, enumerated, problems
 
 from dragoman.search import Hypothesis, SearchOptions, beam_search
-from toy_search import BOS, EOS, Drawn, TableStep, enumerated, problems
 
 
 def searched(drawn: Drawn, beam: int, n_best: int) -> list[Hypothesis]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from toy_search import BOS, EOS, Drawn, TableStep, problems
 
 from dragoman.errors import ConfigError
 from dragoman.search import Hypothesis, SamplingOptions, SearchOptions, beam_search, sample
-from toy_search import BOS, EOS, Drawn, TableStep, problems
 
 
 def check(hypothesis: Hypothesis, drawn: Drawn) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from toy_search import BOS, EOS, Drawn, TableStep, by_the_book, listed_table, problems, random_table
 
 from dragoman.search import SamplingOptions, SearchOptions, beam_search, sample
-from toy_search import BOS, EOS, Drawn, TableStep, by_the_book, listed_table, problems, random_table
 
 
 @given(problems(most_tokens=6, longest=9, with_ties=True), st.integers(2, 5), st.data())
@@ -86,6 +86,14 @@ def test_finished_sentences_leave_the_batch(seeds: list[int], beam: int, is_draw
     assert [sentences for sentences, _ in step.shapes] == [
         sum(steps > done for steps in alone) for done in range(max(alone))
     ]
+
+
+def test_a_bound_that_only_equals_is_no_reason_to_go_on() -> None:
+    step = TableStep([listed_table({}, [0.5, 0.5])])
+    options = SearchOptions(beam_size=2, alpha=0.0)
+    ((found,),) = beam_search(step, source_lengths=[3], options=options, bos_id=BOS, eos_id=EOS)
+    assert found.tokens == (EOS,)
+    assert len(step.shapes) == 1
 
 
 @pytest.mark.parametrize("beam", [1, 2, 4])

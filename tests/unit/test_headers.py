@@ -19,7 +19,8 @@ MODULES = {str(path.relative_to(ROOT)): path for path in sorted(ROOT.rglob("*.py
 
 REMARK = r"(?: \([^()]+\))?"
 PLACE = rf"(?:[1-7](?:\.[1-9])*|Abstract|(?:Table|Figure) [1-5]){REMARK}"
-PAPER = re.compile(rf"Paper: (?:none \([^()]+\)|{PLACE}(?:, {PLACE})*)")
+WHOLE = r"Vaswani et al\. 2017, arXiv:1706\.03762"  # the package itself
+PAPER = re.compile(rf"Paper: (?:{WHOLE}|none \([^()]+\)|{PLACE}(?:, {PLACE})*)")
 LATER = re.compile(r"Later: .*\b(?:19|20)\d\d\b.*")
 SECTIONS = {
     "1", "2", "3", "3.1", "3.2", "3.2.1", "3.2.2", "3.2.3", "3.3", "3.4", "3.5", "4",
@@ -72,6 +73,7 @@ def test_a_module_says_what_it_is_and_where_it_comes_from(name):
         "Paper: 3.2.1 (Eq. 1), 3.2.2, 3.2.3, Figure 2",
         "Paper: 3.1, Table 3 (params)",
         "Paper: none (infrastructure)",
+        "Paper: Vaswani et al. 2017, arXiv:1706.03762",
         'Paper: 3 ("auto-regressive, consuming symbols")',
         "Later: Xiong et al. 2020, arXiv:2002.04745",
     ],
@@ -88,6 +90,7 @@ def test_forms_that_are_right(line):
         "Paper: 3",
         "What it is.\n\nPaper:",
         "What it is.\n\nPaper: none",
+        "What it is.\n\nPaper: Bahdanau et al. 2015, arXiv:1409.0473",
         "What it is.\n\nPaper: section 3",
         "What it is.\n\nPaper: 3.2.4",
         "What it is.\n\nPaper: 8.1",

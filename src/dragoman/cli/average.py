@@ -28,6 +28,6 @@ def average(
     """
     from dragoman.pipeline import average as run
 
-    one_run = len(checkpoints) == 1 and (checkpoints[0] / "checkpoints").is_dir()
+    one_run = len(checkpoints) == 1 and not (checkpoints[0] / "manifest.json").is_file()
     written = run(checkpoints[0] if one_run else checkpoints, out, last=last)
     say(f"wrote {written}")

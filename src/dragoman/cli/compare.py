@@ -43,6 +43,9 @@ def compare(
         samples=samples,
         seed=seed,
         target_language=target_language or language_of(reference),
+        hypothesis_name_a=first,
+        hypothesis_name_b=second,
+        reference_name=reference,
     )
     if json:
         typer.echo(json_format.dumps(result.as_dict(), ensure_ascii=False))

@@ -144,6 +144,10 @@ def _evaluate_model(
     from dragoman.pipeline import evaluate as run
     from dragoman.text.lines import read_units, write_units
 
+    if out is not None and not Path(out).absolute().parent.is_dir():  # not after all the work
+        raise DataError(
+            "there is no such directory to write to", where=out, cure="make it, or leave --out out"
+        )
     sources, references = list(read_units(source)), list(read_units(reference))
     if len(sources) != len(references):
         raise DataError(

@@ -4,28 +4,86 @@ Paper: none (infrastructure)
 
 Exit codes: 0 done; 2 an option, argument or recipe is not usable; 3 a text or prepared corpus is not usable; 4 a model or
 checkpoint is not usable; 5 training met a loss that is not finite; 6 an optional library is missing; 75 training was
-stopped by a signal after saving (go on with --resume); 130 stopped by Ctrl-C; 1 anything else.
+stopped by a signal after saving (go on with --resume); 130 stopped by Ctrl-C; 141 the reader of the output has gone;
+143 (129) stopped by SIGTERM (SIGHUP); 1 anything else.
 """
 
 from __future__ import annotations
 
+import errno
+import io
 import os
+import signal
 import sys
-from typing import Annotated
+from types import FrameType
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from dragoman import __version__
 from dragoman.cli import average, compare, demo, evaluate, prepare, recipe, score, train, translate
+from dragoman.cli.talk import visible
 from dragoman.errors import DragomanError
 
+EXIT_OTHER = 1
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
+EXIT_OF_SIGNAL = 128  # and the signal's number, as shells have it
+
+
+class Verbs(TyperGroup):
+    """Runs a verb; what went wrong is told in words, without a traceback, and with the exit code of its kind."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the verb of the command line.
+
+        Raises:
+            SystemExit: the verb failed, and that has been told.
+        """
+        try:
+            return super().invoke(ctx)
+        except DragomanError as error:
+            raise _ended(str(error), error.exit_code) from None
+        except KeyboardInterrupt:
+            raise _ended("stopped", EXIT_INTERRUPTED) from None
+        except MemoryError:
+            raise _ended("there is not enough memory for this", EXIT_OTHER) from None
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                _let_go_of_output()
+                raise SystemExit(EXIT_BROKEN_PIPE) from None
+            raise _ended(_in_words(error), EXIT_OTHER) from None
+
+
+def _ended(text: str, code: int) -> SystemExit:
+    lines = "\n".join(visible(line) for line in f"dragoman: {text}".split("\n"))
+    print(lines, file=sys.stderr)
+    return SystemExit(code)
+
+
+def _in_words(error: OSError) -> str:
+    reason = error.strerror or str(error) or type(error).__name__
+    return f"{reason}\n  where: {error.filename}" if error.filename else reason
+
+
+def _let_go_of_output() -> None:
+    """The reader has gone (as `head` does): what is still buffered has nowhere to go, and that is no news."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except io.UnsupportedOperation:  # standard output is no file here
+        return
+
 
 app = typer.Typer(
     name="dragoman",
+    cls=Verbs,
     help='Train, trust and run your own translator: the system of "Attention Is All You Need".',
-    epilog="Start here: dragoman demo. Your own texts: prepare, train, translate, evaluate.",
+    epilog=(
+        "Start here: dragoman demo. Your own texts: prepare, train, translate, evaluate. Exit codes: 0 done; 2 option or "
+        "recipe, 3 text, 4 model not usable; 5 loss not finite; 6 library missing; 75 training stopped and saved "
+        "(go on with --resume); 1 anything else."
+    ),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -60,19 +118,36 @@ def options(
 
 
 def main() -> None:
-    """Runs the command line; errors of users are told in words, without a traceback."""
-    try:
-        app()
-    except DragomanError as error:
-        print(f"dragoman: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except BrokenPipeError:
-        # The reader of our output has gone (as `head` does): nothing to say, and nowhere to flush to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(EXIT_BROKEN_PIPE)
-    except KeyboardInterrupt:
-        print("dragoman: stopped", file=sys.stderr)
-        sys.exit(EXIT_INTERRUPTED)
+    """Runs the command line of this process."""
+    _open_standard_streams()
+    for name in ("SIGTERM", "SIGHUP"):
+        _leave_in_order(name)
+    app()
+
+
+def _open_standard_streams() -> None:
+    """Text is UTF-8 whatever the locale; a stream that the caller closed reads as empty or goes nowhere."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            # A file name need not be UTF-8; JSON reads the escape back as what it stands for.
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def _leave_in_order(name: str) -> None:
+    """On this signal, leave through every `finally`, so that no temporary file stays; ignored if it was (nohup)."""
+    number = getattr(signal, name, None)
+    if number is None or signal.getsignal(number) is not signal.SIG_DFL:
+        return
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(EXIT_OF_SIGNAL + number)
+
+    signal.signal(number, leave)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from typing import Annotated
 import typer
 
 from dragoman.cli.options import Alpha, Device, Json, PrecisionOption, Threads, use_threads
-from dragoman.errors import DataError
+from dragoman.cli.talk import say
+from dragoman.errors import ConfigError, DataError
 
 
 def score(
@@ -42,11 +43,13 @@ def score(
 
     use_threads(threads)
     if pieces:
+        if target is not None:
+            raise ConfigError(f"--pieces takes no translation, but {target} was given", cure="leave it out")
         sources, rows = _read_pieces(source)
     else:
         if target is None:
-            raise DataError(
-                "no translation to score", cure="give TARGET, or --pieces with the output of --json"
+            raise ConfigError(
+                "no translation to score", cure="give TARGET, or --pieces with the output of translate --json"
             )
         sources, texts = list(read_units(source)), list(read_units(target))
         if len(sources) != len(texts):
@@ -68,20 +71,31 @@ def score(
 
 
 def _read_pieces(path: str) -> tuple[list[str], list[list[str]]]:
-    from dragoman.text.lines import read_units
+    from dragoman.text.lines import name_of, read_units
 
     sources, rows = [], []
     for number, line in enumerate(read_units(path), start=1):
-        try:
-            record = json_format.loads(line)
-            source, pieces = record["source"], record["pieces"]
-            if not isinstance(source, str) or not all(isinstance(piece, str) for piece in pieces):
-                raise TypeError
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise DataError(
-                "not an object with source and pieces, as translate --json writes them",
-                where=f"{path}, line {number}",
-            ) from None
+        source, pieces, flags = _read_record(line, where=f"{name_of(path)}, line {number}")
+        if flags:
+            say(
+                f"warning: line {number} was {' and '.join(flags)}: the score translate gave is not reproduced"
+            )
         sources.append(source)
         rows.append(pieces)
     return sources, rows
+
+
+def _read_record(line: str, *, where: str) -> tuple[str, list[str], list[str]]:
+    try:
+        record = json_format.loads(line)
+        source, pieces, flags = record["source"], record["pieces"], record.get("flags", [])
+        texts = [source, *pieces, *flags]
+        if not (
+            isinstance(pieces, list) and isinstance(flags, list) and all(isinstance(t, str) for t in texts)
+        ):
+            raise TypeError
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise DataError(
+            "this is not an object with source and pieces, as translate --json writes them", where=where
+        ) from None
+    return source, pieces, flags

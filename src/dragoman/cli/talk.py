@@ -12,12 +12,18 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-stderr = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+# Nothing in a text or a file name is an instruction to the console: no markup, no `:names:` of pictures.
+stderr = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def say(text: str) -> None:
     """One line to standard error."""
-    stderr.print(text)
+    stderr.print("\n".join(visible(line) for line in text.split("\n")))
+
+
+def visible(text: str) -> str:
+    """The text with every character that does not print written as an escape: a terminal obeys some of them."""
+    return "".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in text)
 
 
 def is_watched() -> bool:
@@ -26,9 +32,15 @@ def is_watched() -> bool:
 
 
 @contextmanager
-def counting(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar that is told how many are done; nothing where nobody watches."""
-    if not is_watched():
+def counting(label: str, total: int | None, *, beside: str = "") -> Iterator[Callable[[int], None]]:
+    """A bar that is told how many are done; nothing where nobody watches.
+
+    Args:
+        label: what is counted.
+        total: how many there will be, if that is known.
+        beside: where output goes meanwhile; where that is the terminal itself, there is no bar in it.
+    """
+    if not is_watched() or (beside == "-" and sys.stdout.isatty()):
         yield lambda _done: None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

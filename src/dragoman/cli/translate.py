@@ -94,8 +94,8 @@ def translate(
 
     def lines() -> Iterator[str]:
         nonlocal number
-        with counting("translate", None) as tick:
-            for run in runs_of_units(source, bad_bytes=bad_bytes, live=source == "-"):
+        with counting("translate", None, beside=out) as tick:
+            for run in runs_of_units(source, bad_bytes=bad_bytes):
                 for translation in work(translator, run):
                     number += 1
                     for flag in translation.flags:

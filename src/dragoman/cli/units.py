@@ -5,36 +5,57 @@ Paper: none (infrastructure)
 
 from __future__ import annotations
 
+import io
+import os
 import queue
+import sys
 import threading
 from collections.abc import Iterator
-from typing import Literal
+from typing import BinaryIO
 
-from dragoman.text.lines import read_units
+from dragoman.cli.options import BadBytes
+from dragoman.text.lines import STANDARD_STREAM, read_units
 
 RUN_UNITS = 2_000
 
 
-def runs_of_units(path: str, *, bad_bytes: Literal["refuse", "replace"], live: bool) -> Iterator[list[str]]:
-    """Units in runs: as many as are there, at least one, at most RUN_UNITS.
+def runs_of_units(path: str, *, bad_bytes: BadBytes) -> Iterator[list[str]]:
+    """Units in runs: at least one, at most RUN_UNITS.
+
+    From a plain file as many as fit; from a pipe, a device or "-" as many as have come, at once, so that a pipe is
+    answered line by line.
 
     Args:
         path: a file, or "-".
         bad_bytes: as in `read_units`.
-        live: give what has come so far at once, so that a pipe is answered line by line.
     """
-    units = read_units(path, bad_bytes=bad_bytes)
-    if not live:
-        run: list[str] = []
-        for unit in units:
-            run.append(unit)
-            if len(run) == RUN_UNITS:
-                yield run
-                run = []
-        if run:
-            yield run
+    if path == STANDARD_STREAM:
+        yield from _runs_as_they_come(read_units(_standard_input(), bad_bytes=bad_bytes))
         return
-    yield from _runs_as_they_come(units)
+    units = read_units(path, bad_bytes=bad_bytes)
+    yield from _full_runs(units) if os.path.isfile(path) else _runs_as_they_come(units)
+
+
+def _standard_input() -> BinaryIO:
+    """Standard input apart from `sys.stdin`: Python aborts at its end where a thread still waits in that one."""
+    try:
+        descriptor = os.dup(sys.stdin.fileno())
+    except (OSError, ValueError):  # no file of the system: what tests put there
+        return sys.stdin.buffer
+    raw = io.FileIO(descriptor)
+    raw.name = "standard input"  # for error messages
+    return io.BufferedReader(raw)
+
+
+def _full_runs(units: Iterator[str]) -> Iterator[list[str]]:
+    run: list[str] = []
+    for unit in units:
+        run.append(unit)
+        if len(run) == RUN_UNITS:
+            yield run
+            run = []
+    if run:
+        yield run
 
 
 class _End:

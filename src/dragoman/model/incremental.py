@@ -24,11 +24,12 @@ class IncrementalDecoder:
     """
 
     def __init__(self, model: Transformer, source_ids: Int64[Tensor, "B S"]) -> None:
+        assert not model.training, "dropout must be off: model.eval()"
         self._model = model
         with torch.inference_mode():
             memory = model.encode(source_ids)
             mask = padding_mask(source_ids, model.config.pad_id)
-            self._caches = [layer.start(memory, mask) for layer in model.decoder]
+            self._caches = [layer.start(memory, mask) for layer in model.decoder_layers]
         self._hypotheses = 1
         self._position = 0
 
@@ -39,7 +40,7 @@ class IncrementalDecoder:
         model.position.rows(self._position + 1)
         positions = torch.full_like(tokens_BK, self._position)
         x = model.position(model.target_embedding(tokens_BK), positions)
-        for layer, cache in zip(model.decoder, self._caches, strict=True):
+        for layer, cache in zip(model.decoder_layers, self._caches, strict=True):
             x = layer.step(x, cache)
         self._position += 1
         return output_map(x, model.output_weight).float()

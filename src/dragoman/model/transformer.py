@@ -10,6 +10,8 @@ B batch, S source positions, T target positions, V vocabulary.
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
@@ -48,6 +50,11 @@ class Transformer(nn.Module):
         self.decoder = nn.ModuleList(DecoderLayer(config, parts) for _ in range(config.N))
         self.untied_output = None if config.tied_output else parts.embedding(config.vocab_size, config.d_model)
         initialize(self, seed)
+
+    @property
+    def decoder_layers(self) -> list[DecoderLayer]:
+        """The decoder's layers by their own type: they can also go step by step."""
+        return [cast(DecoderLayer, layer) for layer in self.decoder]
 
     @property
     def output_weight(self) -> Float[Tensor, "V d_model"]:

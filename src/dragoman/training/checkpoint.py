@@ -22,8 +22,8 @@ from torch import Tensor
 from dragoman.bundle import OPTIMIZER, PLACE, Bundle, BundleFacts, open_bundle, read_pointer, write_bundle
 from dragoman.data.durable import sync_directory, sync_file
 from dragoman.data.manifest import Count, Record
+from dragoman.data.tensors import read_tensors, write_tensors
 from dragoman.errors import CheckpointError
-from dragoman.tensors import read_tensors, write_tensors
 from dragoman.training.optimizer import FlatAdam
 
 LATEST, BEST = "latest", "best"
@@ -41,6 +41,8 @@ class Place(Record):
         best_loss, best_step: lowest dev loss and its update.
         validations_without_best: since then, for early stopping.
         seconds: training time of all sessions.
+        scheduled: the checkpoint was due, or the best so far; not written only because training stopped.
+        due_seconds: training time when the last scheduled one was written.
         threads: of torch, on which the last bits depend.
     """
 
@@ -52,6 +54,8 @@ class Place(Record):
     best_step: Count | None = None
     validations_without_best: Count = 0
     seconds: float = 0.0
+    scheduled: bool = True
+    due_seconds: float = 0.0
     threads: Count = 1
 
 
@@ -83,7 +87,8 @@ def save_checkpoint(
 ) -> str:
     """Writes `step-N`, moves the pointers and removes the oldest beyond `keep` (never the best).
 
-    Checkpoints of later updates are removed too: they are damaged ones that training went on without.
+    Checkpoints of later updates are removed too: they are damaged ones that training went on without. So are
+    those written only because training stopped, for they are no part of the run that was not interrupted.
 
     Returns:
         The checkpoint's name.
@@ -135,11 +140,18 @@ def _point_to_best(directory: Path, best_step: int | None) -> None:
 
 def _remove_others(directory: Path, newest: str, keep: int) -> None:
     names = checkpoint_names(directory)
-    done = names.index(newest) + 1
-    keeping = {*names[max(0, done - keep) : done], read_pointer(directory / BEST)}
+    before = [name for name in names[: names.index(newest)] if not _is_stopgap(directory / name)]
+    keeping = {newest, *before[max(0, len(before) - keep + 1) :], read_pointer(directory / BEST)}
     for name in names:
         if name not in keeping:
             shutil.rmtree(directory / name, ignore_errors=True)
+
+
+def _is_stopgap(checkpoint: Path) -> bool:
+    try:
+        return not Place.model_validate_json((checkpoint / PLACE).read_bytes()).scheduled
+    except (OSError, ValidationError):
+        return False
 
 
 def remove_unfinished(directory: Path) -> None:

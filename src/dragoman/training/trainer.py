@@ -138,21 +138,19 @@ class Trainer:
             )
         )
         clock = _Clock(self.place.seconds)
-        saved_at = clock.seconds()
         batches = self.task.loader.batches(Cursor(self.place.epoch, self.place.batch))
         with closing(cast("Generator[tuple[Batch, Cursor], None, None]", batches)):
             while (reason := self._reason_to_stop(clock, stop)) is None:
                 batch, cursor = next(batches)
                 self._update(batch.to(self.task.device), cursor, clock)
-                due = self._checkpoint_due(clock.seconds() - saved_at)
+                due = self._checkpoint_due(clock.seconds() - self.place.due_seconds)
                 best = self._validate(clock) if self._validation_due(due) else False
                 if due or best:
-                    self._save(clock)
-                    saved_at = clock.seconds()
+                    self._save(clock, scheduled=True)
         if self._saved_step != self.place.step:
             if reason != "signal" and self._validated_step != self.place.step:
                 self._validate(clock)
-            self._save(clock)
+            self._save(clock, scheduled=False)
         self.emit(Ended(self.place.step, reason, clock.seconds()))
         return reason
 
@@ -227,8 +225,12 @@ class Trainer:
         )
         return best
 
-    def _save(self, clock: _Clock) -> None:
-        self.place = self.place.model_copy(update={"seconds": clock.seconds()})
+    def _save(self, clock: _Clock, *, scheduled: bool) -> None:
+        now = clock.seconds()
+        changes: dict[str, float | bool] = {"seconds": now, "scheduled": scheduled}
+        if scheduled:
+            changes["due_seconds"] = now
+        self.place = self.place.model_copy(update=changes)
         name = save_checkpoint(
             self.task.checkpoints,
             self.task.facts,

@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-
-from dragoman.errors import ConfigError, DragomanError
-from dragoman.search import Hypothesis, SearchOptions, beam_search
 from toy_search import (
     BOS,
     EOS,
@@ -23,6 +20,9 @@ from toy_search import (
     listed_table,
     random_table,
 )
+
+from dragoman.errors import ConfigError, DragomanError
+from dragoman.search import Hypothesis, SearchOptions, beam_search
 
 
 def searched(

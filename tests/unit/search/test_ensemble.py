@@ -8,10 +8,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from toy_search import BOS, EOS, Prefix, Table, TableStep, by_the_book, listed_table, random_table
 
 from dragoman.errors import ConfigError, VocabularyMismatch
 from dragoman.search import Ensemble, SearchOptions, beam_search
-from toy_search import BOS, EOS, Prefix, Table, TableStep, by_the_book, listed_table, random_table
 
 
 def mean_table(tables: list[Table]) -> Table:

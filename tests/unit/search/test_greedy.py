@@ -6,12 +6,12 @@ import math
 
 import pytest
 import torch
+from toy_search import BOS, EOS, SMALL, TableStep, listed_table
 
 from dragoman.errors import DragomanError
 from dragoman.search import SearchOptions, beam_search
 from dragoman.search.candidates import Bans
 from dragoman.search.greedy import best_tokens
-from toy_search import BOS, EOS, SMALL, TableStep, listed_table
 
 CPU = torch.device("cpu")
 GREEDY = SearchOptions(beam_size=1, max_extra=5)
@@ -34,8 +34,9 @@ def test_cut_at_the_limit() -> None:
 
 def test_no_next_token_gives_nothing() -> None:
     table = listed_table({(1,): [0.0, 0.0, 1.0]}, [0.2, 0.8, 0.0])
+    step = TableStep([table])
     found = beam_search(
-        TableStep([table]),
+        step,
         source_lengths=[1],
         options=SearchOptions(beam_size=1),
         bos_id=BOS,
@@ -43,6 +44,7 @@ def test_no_next_token_gives_nothing() -> None:
         forbidden_ids=[2],
     )
     assert found == [[]]
+    assert len(step.shapes) == 2, "and no step after that"
 
 
 def test_equals_the_lower_id_first() -> None:

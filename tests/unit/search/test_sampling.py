@@ -9,12 +9,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from toy_search import BOS, EOS, SMALL, Table, TableStep, listed_table, next_log_probabilities, random_table
 
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.search import Hypothesis, SamplingOptions, sample
 from dragoman.search.candidates import Bans
 from dragoman.search.sampling import draw, random_numbers
-from toy_search import BOS, EOS, SMALL, Table, TableStep, listed_table, next_log_probabilities, random_table
 
 CPU = torch.device("cpu")
 ROW = [0.1, 0.4, 0.2, 0.3]
@@ -83,7 +83,7 @@ def test_low_temperature_is_greedy_and_high_is_uniform() -> None:
 
 def test_a_token_of_no_probability_is_never_drawn() -> None:
     logits = torch.tensor([0.0, 0.5, 0.0, 0.5, 0.0]).log().view(1, 1, 5)
-    numbers = [0.0, 0.25, 0.5, 0.75, 1.0 - 2**-53]
+    numbers = [0.0, 0.25, 0.5, 1.0 - 2**-53, 1.0]
     for options in (
         SamplingOptions(seed=0),
         SamplingOptions(seed=0, top_p=0.9),

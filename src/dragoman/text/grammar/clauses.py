@@ -19,6 +19,7 @@ from dragoman.text.grammar.phrases import (
 )
 from dragoman.text.grammar.syntax import (
     Amount,
+    Case,
     Clause,
     Frame,
     Nominal,
@@ -142,6 +143,8 @@ class Clauses:
         recipient = self._recipient(verb, subject, negated=negated)
         adjunct = self._adjunct(verb, negated=negated, adorned=adorned)
         time, frequency = self._when(verb, tense, negated=negated) if adorned else (None, None)
+        if adjunct is not None and adjunct.preposition.case is Case.GENITIVE:
+            frequency = None  # "never because of the storm" can be read two ways
         return Clause(
             subject=subject,
             verb=verb,

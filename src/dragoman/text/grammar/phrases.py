@@ -101,7 +101,7 @@ class Phrases:
         kinds: tuple[str, ...],
         determiners: Weighted[tuple[str, bool]] = ANY_DETERMINER,
         *,
-        described: float = 0.33,
+        described: float = 0.3,
     ) -> NounPhrase:
         """A noun phrase of one of the kinds.
 
@@ -165,10 +165,14 @@ class Phrases:
             return self._object_pronoun(subject)
         if point < 28:
             return Name(self.choose.pick([name for name in modifiers.NAMES if subject != Name(name)]))
-        phrase = self.noun_phrase(kinds, determiners)
+        phrase = self._any_of(kinds, determiners)
         while isinstance(subject, NounPhrase) and subject.noun is phrase.noun:
-            phrase = self.noun_phrase(kinds, determiners)
+            phrase = self._any_of(kinds, determiners)
         return phrase
+
+    def _any_of(self, kinds: tuple[str, ...], determiners: Weighted[tuple[str, bool]]) -> NounPhrase:
+        """A noun phrase with every kind equally likely, so that small kinds are seen often enough."""
+        return self.noun_phrase((self.choose.pick(kinds),), determiners)
 
     def _object_pronoun(self, subject: Nominal) -> Pronoun:
         first = isinstance(subject, Pronoun) and subject.english in ("I", "we")

@@ -52,14 +52,14 @@ class Sentences:
         self.clauses = Clauses(self.choose)
         self.phrases = self.clauses.phrases
         self._constructions: Weighted[Callable[[], Sentence]] = Weighted(
-            (self._plain, 40),
+            (self._plain, 44),
             (self._yes_no, 6),
             (self._asked, 7),
             (self._stated, 7),
             (self._counted, 4),
             (self._existing, 3),
-            (self._reported, 8),
-            (self._subordinate, 11),
+            (self._reported, 7),
+            (self._subordinate, 9),
             (self._tried, 5),
             (self._relative_subject, 5),
             (self._relative_object, 4),
@@ -143,7 +143,7 @@ class Sentences:
         verb = self.clauses.verb(Frame.CLAUSE, tense)
         links = _THAT_OR_WHETHER.get(verb.english.base, ("that",))
         main = self.clauses.of_verb(verb, tense, adorned=False)
-        second = self.clauses.clause(self.choose.weighted(SECOND_TENSES))
+        second = self.clauses.clause(self.choose.weighted(SECOND_TENSES), adorned=self.choose.chance(0.4))
         return Sentence(main, link=self.choose.pick(links), second=self._unfronted(second))
 
     def _subordinate(self) -> Sentence:
@@ -152,8 +152,8 @@ class Sentences:
         main_tense = self.choose.weighted(SECOND_TENSES)
         if link in ("when", "before", "while", "if"):
             tense = main_tense = Tense.PRESENT if link == "if" else self.choose.weighted(NOW_OR_THEN)
-        second = self._unfronted(self.clauses.clause(tense, adorned=self.choose.chance(0.4)))
-        main = self._unfronted(self.clauses.clause(main_tense, adorned=self.choose.chance(0.4)))
+        second = self._unfronted(self.clauses.clause(tense, adorned=self.choose.chance(0.2)))
+        main = self._unfronted(self.clauses.clause(main_tense, adorned=self.choose.chance(0.2)))
         return Sentence(main, link=link, second=second, second_first=self.choose.chance(0.4))
 
     def _tried(self) -> Sentence:
@@ -173,7 +173,8 @@ class Sentences:
 
     def _relative_subject(self) -> Sentence:
         head = self._with_relative(self.phrases.noun_phrase(("person",), NUMBERED, described=0.2))
-        clause = self.clauses.clause(self.choose.weighted(SECOND_TENSES), subject=head, negatable=False)
+        tense = self.choose.weighted(SECOND_TENSES)
+        clause = self.clauses.clause(tense, subject=head, negatable=False, adorned=self.choose.chance(0.3))
         return Sentence(self._unfronted(clause))
 
     def _relative_object(self) -> Sentence:

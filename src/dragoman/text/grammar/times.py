@@ -156,7 +156,7 @@ GROUPS: tuple[tuple[tuple[Phrase, ...], tuple[Tense, ...]], ...] = tuple(
         (_days(), _ANY),
         (_clock_times(), _ANY),
         (_dates(), (*_COMING, *_GONE)),
-        ([_phrase(f"in:i {year}:y", f"im:i Jahr:i {year}:y") for year in range(2000, 2021)], _GONE),
+        ([_phrase(f"in:i {year}:y", f"im:i Jahr:i {year}:y") for year in range(2005, 2021)], _GONE),
         (_spans("{n} {u} ago:a", "vor:a {n} {u}"), _GONE),
         (_spans("in {n} {u}", "in {n} {u}"), (Tense.FUTURE,)),
     )

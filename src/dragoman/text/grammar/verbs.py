@@ -28,12 +28,12 @@ disappear | verschwinden verschwindet verschwunden sein | person animal vehicle 
 hurry | beeilen beeilt beeilt sich | person |
 rest | aus:ruhen ruht geruht sich | person |
 [accusative]
-see saw seen | sehen sieht gesehen | person animal | person animal vehicle furniture thing
+see saw seen | sehen sieht gesehen | person animal | person animal vehicle furniture thing room
 find found found | finden findet gefunden | person | animal thing clothing text
-look =for | suchen sucht gesucht | person | person animal thing clothing text
+look =for | suchen sucht gesucht | person | person animal thing clothing text room
 buy bought bought | kaufen kauft gekauft | person | thing clothing furniture vehicle text food drink
 sell sold sold | verkaufen verkauft verkauft | person | thing clothing furniture vehicle text food drink
-need | brauchen braucht gebraucht | person | thing clothing furniture vehicle
+need | brauchen braucht gebraucht past=brauchte | person | thing clothing furniture vehicle
 forget forgot forgotten | vergessen vergisst vergessen | person | thing clothing text idea
 lose lost lost | verlieren verliert verloren | person | thing clothing text
 eat ate eaten | essen isst gegessen | person animal | food
@@ -45,7 +45,7 @@ meet met met | treffen trifft getroffen | person | person
 love | lieben liebt geliebt | person | person animal
 know knew known | kennen kennt gekannt past=kannte | person | person text town idea
 have had had | haben hat gehabt past=hatte | person | animal thing clothing furniture vehicle idea
-like | mögen mag gemocht past=mochte ich=mag | person | person animal food drink text town
+like | mögen mag gemocht past=mochte ich=mag | person | person animal food drink text town room
 repair | reparieren repariert repariert | person | vehicle furniture
 wash | waschen wäscht gewaschen | person | vehicle clothing
 carry | tragen trägt getragen | person | thing furniture
@@ -57,13 +57,13 @@ bring brought brought +along | mit:bringen bringt gebracht | person | thing text
 try +on | an:probieren probiert probiert | person | clothing
 put - put +on | an:ziehen zieht gezogen | person | clothing
 clean +up | auf:räumen räumt geräumt | person | room
-look =at | an:sehen sieht gesehen | person | vehicle thing town
+look =at | an:sehen sieht gesehen | person | vehicle thing town room
 [dative]
 help | helfen hilft geholfen | person | person animal
 thank | danken dankt gedankt | person | person
 answer | antworten antwortet geantwortet | person | person
 trust | vertrauen vertraut vertraut | person | person
-follow | folgen folgt gefolgt sein | person animal | person animal vehicle
+follow | folgen folgt gefolgt sein | person animal | person animal
 congratulate | gratulieren gratuliert gratuliert | person | person
 listen =to | zu:hören hört gehört | person | person
 belong =to | gehören gehört gehört past=gehörte | thing clothing furniture vehicle text | person
@@ -81,6 +81,8 @@ think thought thought =of | denken denkt gedacht an/accusative | person | person
 talk =about | sprechen spricht gesprochen über/accusative | person | person text event idea
 dream =of | träumen träumt geträumt von/dative | person | person animal event
 laugh_ =about | lachen lacht gelacht über/accusative | person | person animal text
+tell told told =of | erzählen erzählt erzählt von/dative | person | person animal event text
+hear_ heard heard =about | hören hört gehört von/dative | person | person event idea
 remember | erinnern erinnert erinnert sich an/accusative | person | person event text
 complain =about | beschweren beschwert beschwert sich über/accusative | person | person food event
 look =forward to | freuen freut gefreut sich auf/accusative | person | event food

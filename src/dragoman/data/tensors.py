@@ -17,8 +17,6 @@ from torch import Tensor
 
 from dragoman.errors import CheckpointError
 
-_LONGEST_HEADER = 100_000_000  # the format's own limit
-
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
     """Writes tensors as a safetensors file.
@@ -40,8 +38,8 @@ def read_tensors(path: Path, *, expected: Mapping[str, tuple[int, ...]]) -> dict
             a floating-point number, or not finite.
     """
     try:
-        _refuse_repeated_names(path)
         with safe_open(path, framework="pt") as file:
+            _refuse_repeated_names(path)
             found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
             _compare_shapes(found, expected, path)
             tensors = {name: file.get_tensor(name) for name in expected}
@@ -69,11 +67,10 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 
 def _refuse_repeated_names(path: Path) -> None:
-    """The library takes the last of equal names without a word."""
+    """The library, which has found the header well formed, takes the last of equal names without a word."""
     with path.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
-        if length <= _LONGEST_HEADER:
-            json.loads(stream.read(length), object_pairs_hook=_without_repeats)
+        json.loads(stream.read(length), object_pairs_hook=_without_repeats)
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

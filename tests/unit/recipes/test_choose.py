@@ -1,0 +1,97 @@
+"""Which recipe is chosen, by the table in the module's header."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from dragoman.model.config import ModelConfig
+from dragoman.model.count import training_flops
+from dragoman.recipes import choose
+from dragoman.recipes.choose import choose_recipe, expected_hours
+from dragoman.recipes.named import base, tiny
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+
+
+class Pairs:
+    """As many pairs as one likes, without their tokens."""
+
+    def __init__(self, count: int, S: int = 30, T: int = 28) -> None:
+        self.count = count
+        self.source_lengths, self.target_lengths = np.array([S - 1, S + 1]), np.array([T - 2, T + 2])
+
+    def __len__(self) -> int:
+        return self.count
+
+
+def corpus_of(pairs: int, **lengths: int):
+    return SimpleNamespace(train=Pairs(pairs, **lengths), target_subwords=SimpleNamespace(vocab_size=8_000))
+
+
+@pytest.fixture
+def rate(monkeypatch):
+    """A machine of 10^12 operations a second in float32, and twice as many in bf16 if asked to."""
+    measured = {torch.float32: 1e12, torch.bfloat16: 2e12}
+    monkeypatch.setattr(choose, "product_rate", lambda dtype, _device: measured[dtype])
+    monkeypatch.setattr(choose, "fast_precision", lambda _device: "fp32")
+    return measured
+
+
+@pytest.mark.parametrize(
+    ("device", "pairs", "name"),
+    [
+        (CPU, 1, "tiny"),
+        (CPU, 199_999, "tiny"),
+        (CPU, 200_000, "small"),
+        (CPU, 50_000_000, "small"),
+        (GPU, 49_999, "tiny"),
+        (GPU, 50_000, "small"),
+        (GPU, 999_999, "small"),
+        (GPU, 1_000_000, "base"),
+        (GPU, 4_500_000, "base"),
+    ],
+)
+def test_the_table(rate, device, pairs, name):
+    choice = choose_recipe(corpus_of(pairs), device)
+    assert choice.recipe.name == name
+    where = "a GPU" if device is GPU else f"{torch.get_num_threads()} CPU threads"
+    assert choice.reason == f"{pairs:,} pairs on {where}"
+    assert choice.expected_hours == expected_hours(choice.recipe, corpus_of(pairs), device)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_the_number_format_is_the_faster_one_and_nothing_else_changes(rate, monkeypatch, precision):
+    monkeypatch.setattr(choose, "fast_precision", lambda _device: precision)
+    choice = choose_recipe(corpus_of(1000), CPU)
+    assert choice.recipe == tiny().with_changes([f"training.precision={precision}"])
+    assert choice.expected_hours == pytest.approx(
+        expected_hours(tiny(), corpus_of(1000), CPU) / (2 if precision == "bf16" else 1)
+    )
+
+
+def test_hours_by_hand(rate):
+    recipe = base().with_changes(["training.max_steps=1000"])
+    config = ModelConfig.from_shape(recipe.model, vocab_size=8_000)
+    pairs_an_update = 25_000 / 30
+    operations = training_flops(config, 30, 28) * pairs_an_update * 1000
+    expected = operations / (1e12 * choose.TRAINING_SHARE) / 3600
+    assert expected_hours(recipe, corpus_of(5), CPU) == pytest.approx(expected, rel=1e-9)
+    longer = recipe.with_changes(["training.max_steps=3000"])
+    assert expected_hours(longer, corpus_of(5), CPU) == pytest.approx(3 * expected, rel=1e-9)
+
+
+def test_minutes_are_a_limit(rate):
+    hours = expected_hours(tiny(), corpus_of(5), CPU)
+    for minutes, expected in ((30 * hours, hours / 2), (120 * hours, hours)):
+        limited = tiny().with_changes([f"training.max_minutes={minutes}"])
+        assert expected_hours(limited, corpus_of(5), CPU) == pytest.approx(expected)
+
+
+def test_a_real_corpus_on_this_machine(corpus):
+    choice = choose_recipe(corpus, CPU)
+    assert choice.recipe.name == "tiny"
+    assert 0 < choice.expected_hours < 1e4

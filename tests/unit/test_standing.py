@@ -1,0 +1,119 @@
+"""How recipes stand to the paper."""
+
+from __future__ import annotations
+
+import pytest
+
+from dragoman.recipe import Recipe
+from dragoman.recipes.named import all_recipes, base, tiny
+from dragoman.standing import _FIELDS, Difference, standing
+
+# Habits of a run that the paper has no rule for.
+NO_RULE = {
+    "batch.max_length",
+    "batch.tokens_at_once",
+    "training.precision",
+    "training.seed",
+    "training.checkpoint_minutes",
+    "training.checkpoint_steps",
+    "training.keep_checkpoints",
+    "training.validate_steps",
+    "training.validation_sentences",
+    "training.patience",
+    "training.log_steps",
+}
+
+
+def test_every_field_has_a_level_or_no_rule():
+    fields = {
+        f"{section}.{field}"
+        for section, values in Recipe().model_dump().items()
+        if isinstance(values, dict)
+        for field in values
+    }
+    assert fields == set(_FIELDS) | NO_RULE
+    assert not set(_FIELDS) & NO_RULE
+
+
+def test_base_is_as_published():
+    found = standing(base())
+    assert found.differences == ()
+    banner = "Vaswani et al. 2017: architecture and recipe as published, scale: as published"
+    assert found.banner("base") == banner
+
+
+@pytest.mark.parametrize("recipe", all_recipes(), ids=lambda recipe: recipe.name)
+def test_no_recipe_of_ours_departs(recipe):
+    found = standing(recipe)
+    assert found.departures == ()
+    scale = "as published" if recipe.name == "base" else recipe.name
+    assert found.banner(recipe.name) == (
+        f"Vaswani et al. 2017: architecture and recipe as published, scale: {scale}"
+    )
+
+
+def test_tiny_is_scaled_and_says_where():
+    found = {difference.field: difference for difference in standing(tiny()).differences}
+    assert found["model.d_model"] == Difference("scale", "scaled", "model.d_model", "3.1", 512, 128)
+    assert str(found["model.d_model"]) == "model.d_model 128 (paper 512, 3.1)"
+    assert set(found) == {
+        "model.N",
+        "model.d_model",
+        "model.d_ff",
+        "model.h",
+        "model.d_k",
+        "model.d_v",
+        "subwords.vocab_size",
+        "batch.source_tokens",
+        "batch.target_tokens",
+        "optimizer.warmup_steps",
+        "optimizer.factor",
+        "training.max_steps",
+    } - {name for name in ("model.d_k", "model.d_v") if tiny().model.d_k == 64}
+
+
+def test_bpe_dropout_is_a_departure():
+    recipe = tiny().with_changes(["subwords.dropout=0.1"])
+    found = standing(recipe)
+    assert [difference.field for difference in found.departures] == ["subwords.dropout"]
+    assert found.departures[0].verdict == "departure"
+    assert found.banner("tiny") == (
+        "Vaswani et al. 2017: architecture as published, "
+        "recipe subwords.dropout 0.1 (paper 0.0, 5.1), scale: tiny"
+    )
+    on_base = standing(base().with_changes(["subwords.dropout=0.1"]))
+    assert on_base.banner("base").endswith(
+        "recipe subwords.dropout 0.1 (paper 0.0, 5.1), scale: as published"
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "same"),
+    [(37_000, True), (36_987, True), (35_151, True), (35_149, False), (8_000, False), (38_851, False)],
+)
+def test_about_37000_subwords_is_within_five_percent(size, same):
+    recipe = base().with_changes([f"subwords.vocab_size={size}"])
+    assert (standing(recipe).differences == ()) == same
+
+
+@pytest.mark.parametrize("field", sorted(NO_RULE))
+def test_habits_change_nothing(field):
+    value = {"training.precision": "bf16"}.get(field, "7")
+    assert standing(base().with_changes([f"{field}={value}"])).differences == ()
+
+
+@pytest.mark.parametrize("field", sorted(_FIELDS))
+def test_every_other_field_is_seen(field):
+    section, name = field.split(".")
+    value = getattr(getattr(base(), section), name)
+    if isinstance(value, bool):
+        other = str(not value).lower()
+    elif value is None:
+        other = "7"
+    elif isinstance(value, float):
+        other = str(value / 2 or 0.1)
+    else:
+        other = str(2 * value)
+    assert field in {
+        difference.field for difference in standing(base().with_changes([f"{field}={other}"])).differences
+    }

@@ -1,0 +1,86 @@
+"""Signals become a request; a second one acts as always."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from dragoman.training.stopping import StopRequest, stop_on_signals
+
+SIGNALS = [signal.SIGINT, signal.SIGTERM]
+
+
+@pytest.fixture
+def received():
+    """Handlers of a program that uses the library; what they were called with."""
+    got: list[int] = []
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    for number in SIGNALS:
+        signal.signal(number, lambda n, _frame: got.append(n))
+    yield got
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def ask_and_fail(request: StopRequest) -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+    assert request
+    raise RuntimeError
+
+
+def test_a_new_request_asks_for_nothing():
+    request = StopRequest()
+    assert not request
+    request.signal_name = "SIGTERM"
+    assert request
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_the_first_signal_asks_and_the_second_acts(number, received):
+    with stop_on_signals() as request:
+        assert not request
+        os.kill(os.getpid(), number)
+        assert request
+        assert request.signal_name == number.name
+        assert received == []
+        os.kill(os.getpid(), number)
+        assert received == [number]
+
+
+def test_handlers_come_back(received):
+    handlers = [signal.getsignal(number) for number in SIGNALS]
+    with stop_on_signals():
+        assert [signal.getsignal(number) for number in SIGNALS] != handlers
+    assert [signal.getsignal(number) for number in SIGNALS] == handlers
+    with pytest.raises(RuntimeError), stop_on_signals() as request:
+        ask_and_fail(request)
+    assert [signal.getsignal(number) for number in SIGNALS] == handlers
+    assert received == []
+
+
+def test_a_handler_that_python_did_not_set_is_no_error(monkeypatch):
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    monkeypatch.setattr(signal, "getsignal", lambda _number: None)
+    try:
+        with stop_on_signals() as request:
+            assert not request
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_in_another_thread_signals_keep_their_meaning(received):
+    outcome: list[object] = []
+
+    def work() -> None:
+        with stop_on_signals() as request:
+            outcome.append([bool(request), signal.getsignal(signal.SIGINT)])
+
+    handler = signal.getsignal(signal.SIGINT)
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert outcome == [[False, handler]]
