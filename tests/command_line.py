@@ -18,8 +18,21 @@ from dragoman.cli.main import app
 
 PATIENCE_SECONDS = 120.0  # for a process on a busy machine; none needs a tenth of it on a quiet one
 
-SOURCE_WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()
-TARGET_WORDS = "nul een twa tri kvar pent ses sep okt nau dek elf tolv".split()
+NUMBERS = {
+    "zero": "nul",
+    "one": "een",
+    "two": "twa",
+    "three": "tri",
+    "four": "kvar",
+    "five": "pent",
+    "six": "ses",
+    "seven": "sep",
+    "eight": "okt",
+    "nine": "nau",
+    "ten": "dek",
+    "eleven": "elf",
+    "twelve": "tolv",
+}
 
 # Learns most of two-word sentences in 200 updates, about two seconds.
 RECIPE = """
@@ -117,16 +130,21 @@ def refused(code: int, *arguments: object, stdin: bytes = b"") -> str:
 
 def start(*arguments: object, **streams: Any) -> subprocess.Popen[bytes]:
     """Starts a process of its own, with pipes for all streams that are not given."""
-    pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     command = [sys.executable, "-m", "dragoman.cli.main", *map(str, arguments)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **streams.pop("environment", {})}
     return subprocess.Popen(command, env=environment, **{**pipes, **streams})
 
 
-def finish(process: subprocess.Popen[bytes], stdin: bytes = b"") -> Ended:
+def finish(
+    process: subprocess.Popen[bytes],
+    stdin: bytes | None = None,
+    *,
+    patience_seconds: float = PATIENCE_SECONDS,
+) -> Ended:
     """Waits for a process; kills it if it never ends."""
     try:
-        out, err = process.communicate(stdin, timeout=PATIENCE_SECONDS)
+        out, err = process.communicate(stdin, timeout=patience_seconds)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
@@ -152,8 +170,8 @@ def word_pairs(count: int, *, seed: int) -> list[tuple[str, str]]:
     draw = random.Random(seed)
     made = []
     for _ in range(count):
-        numbers = [draw.randrange(len(SOURCE_WORDS)) for _ in range(draw.randint(1, 3))]
-        made.append((" ".join(SOURCE_WORDS[n] for n in numbers), " ".join(TARGET_WORDS[n] for n in numbers)))
+        words = draw.choices(list(NUMBERS), k=draw.randint(1, 3))
+        made.append((" ".join(words), " ".join(NUMBERS[word] for word in words)))
     return made
 
 

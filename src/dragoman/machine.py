@@ -1,4 +1,4 @@
-"""What this machine computes fast: measured in a moment, to choose a number format and to foretell hours.
+"""What this machine computes fast: measured in a moment, to choose a number format.
 
 Paper: none (infrastructure)
 """
@@ -15,8 +15,6 @@ import torch.nn.functional as F
 _ROWS, _IN, _OUT = 2048, 128, 1024
 # bf16 is worth its rounding only where it is clearly faster.
 _WORTH = 1.3
-# Share of the measured rate that a whole training step reaches, for all that is in it beside products.
-TRAINING_SHARE = 0.12
 
 
 def product_rate(dtype: torch.dtype, device: torch.device, *, seconds: float = 0.05) -> float:

@@ -55,6 +55,8 @@ CHANGEABLE_ON_RESUME = (
     "training.log_steps",
     "search.average_checkpoints",
 )
+# What a run takes from its corpus, whatever its recipe asks for.
+OF_THE_CORPUS = ("subwords.vocab_size", "subwords.joint", "model.shared_embeddings")
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def train(
         recipe: the rules; chosen from the corpus and the machine where None.
         changes: `section.field=value` changes to the recipe.
         resume: go on from the newest whole checkpoint in `out`, with the recipe stored there; only limits
-            may then be changed.
+            may then be changed, by `changes` or by a `recipe` that is the same but for them.
         device: "cpu", "cuda", ...
         tensorboard: write scalars for TensorBoard into the run as well (extra `tensorboard`).
         on_event: told of every event.
@@ -278,20 +280,37 @@ def _stored_recipe(out: Path, recipe: Recipe | None, changes: Sequence[str]) -> 
     if not (out / RECIPE_FILE).is_file():
         raise ConfigError(f"there is no run to go on with in {out}", cure="start it without --resume")
     stored = Recipe.from_file(out / RECIPE_FILE)
-    if recipe is not None and recipe != stored:
-        raise ConfigError(
-            "a run goes on with the recipe it began with",
-            where=str(out / RECIPE_FILE),
-            cure="leave --recipe out, or start a new run",
-        )
-    for change in changes:
-        field = change.partition("=")[0].strip()
-        if field not in CHANGEABLE_ON_RESUME:
+    asked = (recipe or stored).with_changes(changes)
+    # The run's own recipe has the subwords of its corpus.
+    for field, before, now in _changed_rules(stored, asked):
+        if recipe is None or field not in OF_THE_CORPUS:
             raise ConfigError(
-                f"{field} cannot change when a run goes on",
-                cure=f"these can: {', '.join(CHANGEABLE_ON_RESUME)}",
+                f"{field} cannot change when a run goes on: it is {before}, not {now}",
+                where=str(out / RECIPE_FILE),
+                cure=f"start a new run; these can change: {', '.join(CHANGEABLE_ON_RESUME)}",
             )
-    return stored.with_changes(changes)
+    limits = {field: _field(asked, field) for field in CHANGEABLE_ON_RESUME}
+    values = stored.model_dump()
+    for field, value in limits.items():
+        section, _, name = field.partition(".")
+        values[section][name] = value
+    return Recipe(**values)
+
+
+def _changed_rules(then: Recipe, now: Recipe) -> Iterator[tuple[str, object, object]]:
+    """Fields that differ and may not: each with its value then and now."""
+    if then.name != now.name:
+        yield "name", then.name, now.name
+    for section, fields in now.model_dump(exclude={"name", "description"}).items():
+        for name, value in fields.items():
+            field = f"{section}.{name}"
+            if value != _field(then, field) and field not in CHANGEABLE_ON_RESUME:
+                yield field, _field(then, field), value
+
+
+def _field(recipe: Recipe, path: str) -> object:
+    section, _, name = path.partition(".")
+    return getattr(getattr(recipe, section), name)
 
 
 def _check_place(out: Path, *, resume: bool) -> None:
@@ -340,17 +359,13 @@ def _trainer(
 
 def _check_same_rules(checkpoint: Checkpoint, recipe: Recipe, out: Path) -> None:
     """The recipe file of a run may have been edited since the checkpoint was written."""
-    then, now = checkpoint.bundle.facts.recipe, recipe
-    for section, fields in now.model_dump(exclude={"name", "description"}).items():
-        for field, value in fields.items():
-            before = getattr(getattr(then, section), field)
-            if value != before and f"{section}.{field}" not in CHANGEABLE_ON_RESUME:
-                raise ConfigError(
-                    f"{section}.{field} is {value}, but was {before} when {checkpoint.name} was written: it "
-                    "cannot change when a run goes on",
-                    where=str(out / RECIPE_FILE),
-                    cure=f"set it back to {before}, or start a new run",
-                )
+    for field, before, now in _changed_rules(checkpoint.bundle.facts.recipe, recipe):
+        raise ConfigError(
+            f"{field} is {now}, but was {before} when {checkpoint.name} was written: it cannot change when a "
+            "run goes on",
+            where=str(out / RECIPE_FILE),
+            cure=f"set it back to {before}, or start a new run",
+        )
 
 
 def _segmenter(corpus: PreparedCorpus, recipe: Recipe) -> Callable[..., list[int]] | None:

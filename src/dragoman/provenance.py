@@ -11,6 +11,8 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
+from dragoman import __version__
+
 LIBRARIES = ("torch", "sentencepiece", "sacrebleu", "numpy")
 
 
@@ -51,7 +53,7 @@ def commit() -> str | None:
 
 def provenance() -> dict[str, str]:
     """Versions and machine, as strings."""
-    facts = {"dragoman": version_of("dragoman"), "python": platform.python_version()}
+    facts = {"dragoman": __version__, "python": platform.python_version()}
     facts |= {library: version_of(library) for library in LIBRARIES}
     facts |= {"system": platform.system(), "processor": processor()}
     if (revision := commit()) is not None:

@@ -1,7 +1,9 @@
 """How a run stands to the paper: architecture, recipe and scale, each as published or with what differs.
 
 Paper: 3, 5, 6.1
-A choice is as published, scaled (the paper's rule with another number), or a departure (another rule).
+
+A run is compared with whichever of the paper's models (base, big, big for English-French) it is nearest to. A choice
+is as published, scaled (the paper's rule with another number), or a departure (another rule).
 """
 
 from __future__ import annotations
@@ -9,13 +11,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dragoman.recipe import Recipe
+from dragoman import paper
+from dragoman.model.config import ModelShape
+from dragoman.recipe import Recipe, SearchSection, SubwordSection, TrainingSection
 
 Level = Literal["architecture", "recipe", "scale"]
 Verdict = Literal["scaled", "departure"]
 
-CITATION = "Vaswani et al. 2017"
-PAPER_RECIPE = Recipe()
+_BASE = Recipe(name="base")
+_BIG_SHAPE = {name: getattr(paper.BIG, name) for name in ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop")}
+_BIG = Recipe(
+    name="big",
+    model=ModelShape(**_BIG_SHAPE),
+    training=TrainingSection(max_steps=paper.BIG.train_steps),
+    search=SearchSection(average_checkpoints=paper.AVERAGED_BIG),
+)
+_BIG_EN_FR = _BIG.model_copy(
+    update={
+        "name": "big-en-fr",
+        "model": ModelShape(**{**_BIG_SHAPE, "P_drop": paper.P_DROP_BIG_EN_FR}),
+        "subwords": SubwordSection(vocab_size=paper.WORD_PIECES_EN_FR),
+    }
+)
+PUBLISHED = (_BASE, _BIG, _BIG_EN_FR)
 
 # field -> (level, section of the paper). Numbers of the paper's rules are scale; the rules are the recipe.
 _FIELDS: dict[str, tuple[Level, str]] = {
@@ -65,8 +83,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class Standing:
-    """All differences of a run from the base model's recipe."""
+    """All differences of a run from the nearest of the paper's models.
 
+    Attributes:
+        nearest: that model's name.
+        differences: what is not as in it.
+    """
+
+    nearest: str
     differences: tuple[Difference, ...]
 
     @property
@@ -85,28 +109,33 @@ class Standing:
             for level, found in said.items():
                 clauses.append(f"{level} " + (", ".join(map(str, found)) if found else "as published"))
         scaled = any(d.verdict == "scaled" for d in self.differences)
-        clauses.append(f"scale: {name if scaled else 'as published'}")
-        return f"{CITATION}: {', '.join(clauses)}"
+        clauses.append(f"scale: {name if scaled else f'as published ({self.nearest})'}")
+        return f"{paper.CITATION}: {', '.join(clauses)}"
 
 
-def _same(path: str, here: object, paper: object) -> bool:
+def _same(path: str, here: object, published: object) -> bool:
     """Equal; or, where the paper says "about 37000 tokens", no further from it than 5 %."""
-    if path == "subwords.vocab_size" and isinstance(here, int) and isinstance(paper, int):
-        return abs(here - paper) <= 0.05 * paper
-    return here == paper
+    if path == "subwords.vocab_size" and isinstance(here, int) and isinstance(published, int):
+        return abs(here - published) <= 0.05 * published
+    return here == published
 
 
 def standing(recipe: Recipe) -> Standing:
-    """Compares a recipe with the paper's base model, field by field.
+    """Compares a recipe with each of the paper's models, field by field, and keeps the nearest.
 
     The architecture has no field here: the parts of `dragoman.model` are the paper's and have no other form.
     """
+    found = [Standing(model.name, _differences(recipe, model)) for model in PUBLISHED]
+    return min(found, key=lambda stands: len(stands.differences))
+
+
+def _differences(recipe: Recipe, model: Recipe) -> tuple[Difference, ...]:
     found = []
     for path, (level, section) in _FIELDS.items():
         group, field = path.split(".")
-        paper = getattr(getattr(PAPER_RECIPE, group), field)
+        published = getattr(getattr(model, group), field)
         here = getattr(getattr(recipe, group), field)
-        if not _same(path, here, paper):
+        if not _same(path, here, published):
             verdict: Verdict = "scaled" if level == "scale" else "departure"
-            found.append(Difference(level, verdict, path, section, paper, here))
-    return Standing(tuple(found))
+            found.append(Difference(level, verdict, path, section, published, here))
+    return tuple(found)

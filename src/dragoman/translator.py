@@ -44,7 +44,7 @@ class Alternative:
 
     Attributes:
         text: the translation.
-        score: log P / lp(n), natural logarithm (SEARCH: ((5 + n) / 6)^alpha).
+        score: log P / lp(n), natural logarithm with lp(n) = ((5 + n) / 6)^alpha.
         log_probability: log P of the pieces, EOS included.
         pieces: its subwords, without EOS; of a split unit those of all parts.
         truncated: the length limit cut it: it has no EOS.
@@ -197,7 +197,7 @@ class Translator:
                 device=self._device,
             )
 
-        return self._translate(units, search, alpha)
+        return self._translate(units, search, alpha, n_best)
 
     def sample(
         self,
@@ -250,9 +250,9 @@ class Translator:
                 device=self._device,
             )
 
-        return self._translate(units, search, alpha)
+        return self._translate(units, search, alpha, n)
 
-    def _translate(self, units: Sequence[str], search: Search, alpha: float) -> list[Translation]:
+    def _translate(self, units: Sequence[str], search: Search, alpha: float, n: int) -> list[Translation]:
         check_units(units, "units")
         parts = [part for number, unit in enumerate(units) for part in self._parts(number, unit)]
         found: list[list[Hypothesis]] = [[] for _ in parts]
@@ -264,7 +264,10 @@ class Translator:
         by_unit: list[list[list[Hypothesis]]] = [[] for _ in units]
         for part, hypotheses in zip(parts, found, strict=True):
             by_unit[part.unit].append(hypotheses)
-        return [self._translation(u, answers, alpha) for u, answers in zip(units, by_unit, strict=True)]
+        return [
+            self._translation(unit, answers, alpha) if answers else _blank(unit, n)
+            for unit, answers in zip(units, by_unit, strict=True)
+        ]
 
     def _parts(self, number: int, unit: str) -> list[_Part]:
         if is_blank(unit):
@@ -288,8 +291,6 @@ class Translator:
         return torch.tensor(padded, dtype=torch.int64, device=self._device)
 
     def _translation(self, unit: str, answers: list[list[Hypothesis]], alpha: float) -> Translation:
-        if not answers:
-            return Translation(unit, unit, 0.0, 0.0, (), truncated=False, parts=0)
         if not all(answers):
             raise DragomanError(
                 "the model leaves no token that may be produced",
@@ -389,6 +390,12 @@ class Translator:
         )
         totals: list[float] = chosen.double().masked_fill(~is_token, 0.0).sum(dim=1).tolist()
         return totals
+
+
+def _blank(unit: str, n: int) -> Translation:
+    """A blank unit gives itself back, as often as translations were asked for."""
+    again = Alternative(unit, 0.0, 0.0, (), truncated=False)
+    return Translation(unit, unit, 0.0, 0.0, (), truncated=False, parts=0, alternatives=(again,) * (n - 1))
 
 
 def _check_counts(sources: Sequence[str], targets: Sequence[object]) -> None:

@@ -38,7 +38,12 @@ KINDS: dict[str, tuple[str, ...]] = {
 
 
 def recipe_of(kind: str):
-    common = (f"training.max_steps={MAX_STEPS}", "training.checkpoint_steps=4", "training.keep_checkpoints=3")
+    common = (
+        f"training.max_steps={MAX_STEPS}",
+        "training.checkpoint_steps=4",
+        "training.keep_checkpoints=3",
+        "search.average_checkpoints=3",
+    )
     return tiny_recipe(*common, *KINDS[kind])
 
 

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import signal
+from functools import partial
 
 import pytest
 from command_line import everything_in, word_pairs
@@ -35,8 +36,13 @@ def _small():
         patch.setattr(demo, "GRAMMAR_TEST_PAIRS", TEST_PAIRS)
         patch.delenv(demo.DATA_VARIABLE, raising=False)
         for name in ("demo", "demo_grammar"):
-            patch.setattr(demo, name, lambda recipe=getattr(demo, name)(): recipe.with_changes(SMALLER))
+            recipe = getattr(demo, name)().with_changes(SMALLER)
+            patch.setattr(demo, name, partial(_given, recipe))
         yield
+
+
+def _given(recipe):
+    return recipe
 
 
 def write_multi30k(raw):
@@ -54,9 +60,7 @@ def shown(tmp_path_factory):
     """One demonstration on the grammar: its result, what was said, its events."""
     said, events = [], []
     out = tmp_path_factory.mktemp("demo") / "out"
-    result = run_demo(
-        out, grammar=True, max_minutes=MINUTES, seed=3, say=said.append, on_event=events.append
-    )
+    result = run_demo(out, grammar=True, max_minutes=MINUTES, seed=3, say=said.append, on_event=events.append)
     return result, said, events
 
 

@@ -25,6 +25,7 @@ from dragoman.errors import CheckpointError, ConfigError, DataError, MissingDepe
 from dragoman.pipeline import CHANGEABLE_ON_RESUME, average, chunks, evaluate, train
 from dragoman.recipe import Recipe
 from dragoman.recipes.choose import Choice
+from dragoman.recipes.named import base
 from dragoman.training.checkpoint import checkpoint_names
 from dragoman.training.events import Said, Saved, Stepped
 from dragoman.translator import Translator
@@ -336,10 +337,25 @@ def test_a_recipe_file_edited_since_is_found_out(corpus, tmp_path):
 
 def test_another_recipe_is_refused_when_it_goes_on(corpus, tmp_path):
     out = interrupted(corpus, tmp_path / "run")
-    with pytest.raises(ConfigError, match="goes on with the recipe it began with"):
-        train(corpus, out, recipe=tiny_recipe(), resume=True)
+    for other in (base(), SHORT.with_changes(["optimizer.factor=1.0"]), SHORT.with_changes(["name=other"])):
+        with pytest.raises(ConfigError, match=r"(name|factor) cannot change when a run goes on"):
+            train(corpus, out, recipe=other, resume=True)
     stored = Recipe.from_file(out / "recipe.toml")
     assert train(corpus, out, recipe=stored, resume=True).reason == "steps"
+
+
+def test_the_command_that_began_a_run_goes_on_with_it(separate_corpus, tmp_path):
+    """The same recipe and changes again; what the run took from its corpus is no change."""
+    changes = ["optimizer.factor=1.5", "training.max_steps=4"]
+    out = tmp_path / "run"
+    train(separate_corpus, out, recipe=SHORT, changes=changes, on_event=terminate_at(3))
+    done = train(separate_corpus, out, recipe=SHORT, changes=changes, resume=True)
+    assert (done.reason, last_checkpoint(out).place.step) == ("steps", 4)
+    assert done.recipe.optimizer.factor == 1.5
+    assert not done.recipe.subwords.joint
+    longer = SHORT.with_changes([*changes, "training.max_steps=5"])
+    assert train(separate_corpus, out, recipe=longer, resume=True).recipe.training.max_steps == 5
+    assert last_checkpoint(out).place.step == 5
 
 
 def test_another_corpus_is_refused_when_it_goes_on(corpus, small_corpus, tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dragoman.recipe import Recipe
-from dragoman.recipes.named import all_recipes, base, tiny
+from dragoman.recipes.named import all_recipes, base, big, tiny
 from dragoman.standing import _FIELDS, Difference, standing
 
 # Habits of a run that the paper has no rule for.
@@ -38,7 +38,7 @@ def test_every_field_has_a_level_or_no_rule():
 def test_base_is_as_published():
     found = standing(base())
     assert found.differences == ()
-    banner = "Vaswani et al. 2017: architecture and recipe as published, scale: as published"
+    banner = "Vaswani et al. 2017: architecture and recipe as published, scale: as published (base)"
     assert found.banner("base") == banner
 
 
@@ -46,7 +46,9 @@ def test_base_is_as_published():
 def test_no_recipe_of_ours_departs(recipe):
     found = standing(recipe)
     assert found.departures == ()
-    scale = "as published" if recipe.name == "base" else recipe.name
+    published = recipe.name in ("base", "big", "big-en-fr")
+    scale = f"as published ({recipe.name})" if published else recipe.name
+    assert (found.nearest == recipe.name and not found.differences) == published
     assert found.banner(recipe.name) == (
         f"Vaswani et al. 2017: architecture and recipe as published, scale: {scale}"
     )
@@ -83,7 +85,7 @@ def test_bpe_dropout_is_a_departure():
     )
     on_base = standing(base().with_changes(["subwords.dropout=0.1"]))
     assert on_base.banner("base").endswith(
-        "recipe subwords.dropout 0.1 (paper 0.0, 5.1), scale: as published"
+        "recipe subwords.dropout 0.1 (paper 0.0, 5.1), scale: as published (base)"
     )
 
 
@@ -117,3 +119,11 @@ def test_every_other_field_is_seen(field):
     assert field in {
         difference.field for difference in standing(base().with_changes([f"{field}={other}"])).differences
     }
+
+
+def test_a_run_is_compared_with_the_model_it_is_nearest_to():
+    changed = big().with_changes(["training.eps_ls=0.2"])
+    found = standing(changed)
+    assert found.nearest == "big"
+    assert [difference.field for difference in found.differences] == ["training.eps_ls"]
+    assert found.banner("mine").endswith("scale: mine")

@@ -108,7 +108,7 @@ def _validation_text(event: Validated) -> str:
 
 def _ending_text(event: Ended) -> str:
     reasons = {
-        "steps": "all updates done",
+        "steps": "the limit of updates is reached",
         "minutes": "time is up",
         "patience": "no better for long enough",
         "signal": "stopped by a signal; saved",

@@ -2,7 +2,7 @@
 
 Paper: none (infrastructure)
 
-A model trained on `&apos;` writes `&apos;` (B18), so `prepare` says how many units hold an entity.
+A model trained on `&apos;` writes `&apos;`, so `prepare` says how many units hold an entity.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class BatchPlan:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over all that batches depend on: a cursor is good for plans of one digest only (B39)."""
+        """SHA-256 over all that batches depend on: a cursor is good for plans of one digest only."""
         numbers = (
             self.source_tokens,
             self.target_tokens,

@@ -67,7 +67,9 @@ class ModelShape(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> ModelShape:
         if self.d_model % 2:
-            raise ValueError(f"d_model {self.d_model} is odd: positions need pairs of sine and cosine (3.5): make it even")
+            raise ValueError(
+                f"d_model {self.d_model} is odd: positions need pairs of sine and cosine (3.5): make it even"
+            )
         return self
 
     def __init__(self, **values: Any) -> None:

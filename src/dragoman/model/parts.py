@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-
 from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.config import ModelShape
 from dragoman.model.embedding import Embedding

@@ -8,17 +8,22 @@ it.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import torch
 
+from dragoman.data.batches import Batch
 from dragoman.data.prepared import PreparedCorpus
-from dragoman.machine import TRAINING_SHARE, fast_precision, product_rate
+from dragoman.machine import fast_precision
 from dragoman.model.config import ModelConfig
-from dragoman.model.count import training_flops
+from dragoman.model.transformer import Transformer
 from dragoman.recipe import Recipe
 from dragoman.recipes.named import base, small, tiny
+from dragoman.training.optimizer import FlatAdam
+from dragoman.training.step import update
 
+TRIAL_TOKENS = 2_048  # a side: enough to keep every core busy, few enough to be over in a moment
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
@@ -39,9 +44,15 @@ def choose_recipe(corpus: PreparedCorpus, device: torch.device) -> Choice:
     else:
         recipe = tiny() if pairs < 200_000 else small()
     recipe = with_precision(recipe, fast_precision(device))
-    where = "a GPU" if device.type == "cuda" else f"{torch.get_num_threads()} CPU threads"
-    reason = f"{pairs:,} pairs on {where}"
+    reason = f"{pairs:,} pairs on {_where(device)}"
     return Choice(recipe, reason, expected_hours(recipe, corpus, device))
+
+
+def _where(device: torch.device) -> str:
+    if device.type == "cuda":
+        return "a GPU"
+    threads = torch.get_num_threads()
+    return f"{threads} CPU thread" + ("s" if threads > 1 else "")
 
 
 def with_precision(recipe: Recipe, precision: str) -> Recipe:
@@ -50,13 +61,40 @@ def with_precision(recipe: Recipe, precision: str) -> Recipe:
 
 
 def expected_hours(recipe: Recipe, corpus: PreparedCorpus, device: torch.device) -> float:
-    """Hours to the recipe's last update, from counted operations and this machine's measured rate; rough."""
-    sources, targets = corpus.train.source_lengths, corpus.train.target_lengths
-    S, T = round(float(sources.mean())), round(float(targets.mean()))
+    """Hours to the recipe's last update, from the rate of a few real updates of its model here; rough."""
+    S, T = mean_lengths(corpus)
     pairs_an_update = min(recipe.batch.source_tokens / S, recipe.batch.target_tokens / T)
-    config = ModelConfig.from_shape(recipe.model, vocab_size=corpus.target_subwords.vocab_size)
-    operations = training_flops(config, S, T) * pairs_an_update * recipe.training.max_steps
-    rate = product_rate(_DTYPES[recipe.training.precision], device) * TRAINING_SHARE
-    hours = operations / rate / 3600.0
+    hours = pairs_an_update * recipe.training.max_steps / pairs_a_second(recipe, corpus, device) / 3600.0
     limit = recipe.training.max_minutes
     return hours if limit is None else min(hours, limit / 60.0)
+
+
+def mean_lengths(corpus: PreparedCorpus) -> tuple[int, int]:
+    """Mean tokens of a source and of a target, EOS included."""
+    sources, targets = corpus.train.source_lengths, corpus.train.target_lengths
+    return max(1, round(float(sources.mean()))), max(1, round(float(targets.mean())))
+
+
+def pairs_a_second(recipe: Recipe, corpus: PreparedCorpus, device: torch.device) -> float:
+    """Training rate of the recipe's model here, on pairs of the corpus's mean length: the better of two updates."""
+    S, T = mean_lengths(corpus)
+    pairs = max(1, TRIAL_TOKENS // max(S, T))
+    V = corpus.target_subwords.vocab_size
+    generator = torch.Generator().manual_seed(1)
+    source, target = (torch.randint(1, V, (pairs, n), generator=generator) for n in (S, T))
+    batch = Batch(source, target, target, torch.arange(pairs), pairs * S, pairs * T).to(device)
+    model = Transformer(ModelConfig.from_shape(recipe.model, vocab_size=V)).to(device)
+    rule = recipe.optimizer
+    optimizer = FlatAdam(
+        model,
+        _DTYPES[recipe.training.precision],
+        beta_1=rule.beta_1,
+        beta_2=rule.beta_2,
+        epsilon=rule.epsilon,
+    )
+    seconds = []
+    for step in (1, 2, 3):  # the first one pays for memory and kernels
+        began = time.perf_counter()
+        update(model, optimizer, batch, recipe, step)
+        seconds.append(time.perf_counter() - began)
+    return pairs / min(seconds[1:])

@@ -107,7 +107,7 @@ def tiny() -> Recipe:
 
 
 def demo() -> Recipe:
-    """What `dragoman demo` trains on 29,000 captions: as tiny, for 8 minutes of a laptop.
+    """What `dragoman demo` trains on 29,000 captions: as tiny, for 9 minutes of a laptop.
 
     dragoman demo
     """

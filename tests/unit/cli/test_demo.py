@@ -51,7 +51,8 @@ def test_json(asked):
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [(DemoStopped("stopped"), 75), (ConfigError("in the way"), 2), (KeyboardInterrupt(), 130)]
+    ("error", "code"),
+    [(DemoStopped("stopped"), 75), (ConfigError("in the way"), 2), (KeyboardInterrupt(), 130)],
 )
 def test_how_it_can_end(error, code, monkeypatch):
     def run_demo(*_, **__):
@@ -69,7 +70,11 @@ def test_a_directory_in_the_way_is_left_alone(tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [(["--max-minutes", "0"], "minutes"), (["--max-minutes", "nan"], "minutes"), (["--device", "frob"], "frob")],
+    [
+        (["--max-minutes", "0"], "minutes"),
+        (["--max-minutes", "nan"], "minutes"),
+        (["--device", "frob"], "frob"),
+    ],
 )
 def test_options_that_are_not_usable_leave_nothing(tmp_path, options, said):
     assert said in refused(2, "demo", "--out", tmp_path / "d", *options)

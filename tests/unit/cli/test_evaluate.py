@@ -57,7 +57,9 @@ def test_a_text_against_itself_is_perfect(files):
 
 
 def test_the_target_language_chooses_the_tokenizer_and_says_so(tmp_path):
-    text = write_lines(tmp_path / "a.zh", ["\u6211\u4eec\u660e\u5929\u53bb\u5b66\u6821", "\u4f60\u597d\u5417"])
+    text = write_lines(
+        tmp_path / "a.zh", ["\u6211\u4eec\u660e\u5929\u53bb\u5b66\u6821", "\u4f60\u597d\u5417"]
+    )
     by_name = done("evaluate", text, text, "--json")
     assert "tok:zh" in scores_of(by_name)["BLEU"]["signature"]
     result = done("evaluate", text, text)
@@ -133,7 +135,9 @@ def test_what_cannot_be_evaluated_is_refused(lab, files, tmp_path):
 
 
 def test_a_place_for_the_translations_is_checked_before_the_work(lab, tmp_path, monkeypatch):
-    monkeypatch.setattr("dragoman.translator.Translator.load", lambda *_, **__: pytest.fail("it went to work"))
+    monkeypatch.setattr(
+        "dragoman.translator.Translator.load", lambda *_, **__: pytest.fail("it went to work")
+    )
     out = tmp_path / "no" / "out.txt"
     message = refused(3, "evaluate", lab.run, lab.dev_source, lab.dev_target, "--out", out)
     assert str(out) in message

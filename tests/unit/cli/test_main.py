@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from command_line import dragoman, done, finish, finish_after, refused, start
+from command_line import done, dragoman, finish, finish_after, refused, start
 
 import dragoman as package
 from dragoman.cli import main

@@ -25,7 +25,9 @@ def test_a_line_is_said_as_it_is(capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert err == (
-        "[bold]no markup[/bold], no :car:, https://x.y 123 'quoted', für später\n" + "a" * 500 + "\ntwo\nlines\n"
+        "[bold]no markup[/bold], no :car:, https://x.y 123 'quoted', für später\n"
+        + "a" * 500
+        + "\ntwo\nlines\n"
     )
 
 
@@ -38,7 +40,7 @@ def test_a_line_is_said_as_it_is(capsys):
         ("a\x00b\rc\x07", "a\\x00b\\rc\\x07"),
         ("a\u2028b\x85\ufeff", "a\\u2028b\\x85\\ufeff"),
         ("\udc80", "\\udc80"),
-        ("it's \\ \"here\"", "it's \\ \"here\""),
+        ('it\'s \\ "here"', 'it\'s \\ "here"'),
     ],
 )
 def test_what_a_terminal_might_obey_is_written_out(text, seen, capsys):
@@ -77,7 +79,15 @@ def test_no_bar_in_the_output_itself(monkeypatch):
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0:00"), (0.4, "0:00"), (9.6, "0:10"), (90, "1:30"), (3599.7, "1:00:00"), (4000, "1:06:40"), (-5, "0:00")],
+    [
+        (0, "0:00"),
+        (0.4, "0:00"),
+        (9.6, "0:10"),
+        (90, "1:30"),
+        (3599.7, "1:00:00"),
+        (4000, "1:06:40"),
+        (-5, "0:00"),
+    ],
 )
 def test_minutes_and_seconds(seconds, text):
     assert talk.minutes_and_seconds(seconds) == text

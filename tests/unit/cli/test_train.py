@@ -22,7 +22,12 @@ def events(run):
 
 
 def test_a_run_holds_recipe_log_checkpoints_and_model(lab):
-    assert {path.name for path in lab.run.iterdir()} == {"recipe.toml", "events.jsonl", "checkpoints", "model"}
+    assert {path.name for path in lab.run.iterdir()} == {
+        "recipe.toml",
+        "events.jsonl",
+        "checkpoints",
+        "model",
+    }
     assert Recipe.from_file(lab.run / "recipe.toml").training.max_steps == 200
     assert [e["step"] for e in events(lab.run) if e["event"] == "saved"] == [100, 200]
     Translator.load(lab.run)
@@ -116,7 +121,9 @@ def test_tensorboard_is_written_or_missed_in_words(lab, tmp_path, monkeypatch):
         (["--resume"], 2, ["no run to go on with"]),
     ],
 )
-def test_options_that_are_not_usable_are_refused_before_anything_is_written(lab, tmp_path, options, code, said):
+def test_options_that_are_not_usable_are_refused_before_anything_is_written(
+    lab, tmp_path, options, code, said
+):
     recipe = [] if "--recipe" in options else ["--recipe", lab.recipe]
     message = refused(code, "train", lab.prepared, "--out", tmp_path / "run", *recipe, *options)
     assert all(part in message for part in said), message
@@ -131,7 +138,9 @@ def test_a_recipe_file_with_a_wrong_field_names_file_and_field(lab, tmp_path):
     assert "mine.toml" in message
     assert "d_model" in message.partition("cure:")[2]
     recipe.write_text("[model\n", encoding="utf-8")
-    assert "not valid TOML" in refused(2, "train", lab.prepared, "--out", tmp_path / "run", "--recipe", recipe)
+    assert "not valid TOML" in refused(
+        2, "train", lab.prepared, "--out", tmp_path / "run", "--recipe", recipe
+    )
 
 
 def test_a_corpus_that_is_none_or_damaged_is_refused(lab, tmp_path):

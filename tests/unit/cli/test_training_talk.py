@@ -53,7 +53,11 @@ def test_the_start_says_sizes_and_limits(capsys):
 def test_updates_are_said_now_and_then(capsys):
     events = [started()] + [stepped(step, seconds=float(step)) for step in range(1, 40)]
     lines = [line for line in said(events, capsys) if line.startswith("step")]
-    assert [line.split()[1] for line in lines] == ["1", str(1 + int(PLAIN_SECONDS)), str(1 + 2 * int(PLAIN_SECONDS))]
+    assert [line.split()[1] for line in lines] == [
+        "1",
+        str(1 + int(PLAIN_SECONDS)),
+        str(1 + 2 * int(PLAIN_SECONDS)),
+    ]
     assert lines[1] == "step 16  epoch 1  loss 2.500  12,346 tokens/s  left 1:24"
 
 
@@ -109,7 +113,7 @@ def test_who_watches_gets_a_bar(monkeypatch):
 
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setenv("TERM", "xterm")
-    console = Console(stderr=True, force_terminal=True, force_interactive=True, soft_wrap=True, width=200)
+    console = Console(stderr=True, force_terminal=True, force_interactive=True, highlight=False, width=200)
     monkeypatch.setattr(talk, "stderr", console)
     monkeypatch.setattr(training_talk, "stderr", console)
     with TrainingTalk() as tell:

@@ -83,7 +83,20 @@ def test_a_file_longer_than_a_run_is_translated_in_order(lab, expected, tmp_path
         ("\ufeffone two\nthree \ufeff four\n".encode(), 2),
         (b"\xf0\x9f\x98\x80 \xe2\x96\x81one\n\xe2\x80\x8b\n", 2),
     ],
-    ids=["empty", "one", "no-lf", "blank", "blanks", "white", "crlf", "cr", "separators", "nul", "bom", "odd"],
+    ids=[
+        "empty",
+        "one",
+        "no-lf",
+        "blank",
+        "blanks",
+        "white",
+        "crlf",
+        "cr",
+        "separators",
+        "nul",
+        "bom",
+        "odd",
+    ],
 )
 def test_as_many_lines_come_out_as_go_in(lab, tmp_path, data, units):
     file = tmp_path / "in.txt"
@@ -92,7 +105,9 @@ def test_as_many_lines_come_out_as_go_in(lab, tmp_path, data, units):
     assert len(from_file.lines) == units
     assert done("translate", lab.run, stdin=data).out == from_file.out
     if units:
-        assert done("translate", lab.run, file, "--out", tmp_path / "out.txt").err.startswith(f"{units} lines")
+        assert done("translate", lab.run, file, "--out", tmp_path / "out.txt").err.startswith(
+            f"{units} lines"
+        )
         assert (tmp_path / "out.txt").read_bytes() == from_file.out
 
 
@@ -124,12 +139,13 @@ def test_blank_lines_with_n_best_and_json(lab, count):
     ids=["100 kB", "no space", "no space, three bytes each"],
 )
 def test_a_line_too_long_for_the_model_is_split_and_said(lab, expected, long):
-    units, texts = expected
+    units = expected[0]
     text = f"{units[0]}\n{units[1]}\n{long}\n{units[2]}\n"
     result = done("translate", lab.run, "--beam-size", 1, stdin=text.encode())
     assert len(result.lines) == 4
     assert [result.lines[k] for k in (0, 1, 3)] == [
-        done("translate", lab.run, "--beam-size", 1, stdin=f"{units[k]}\n".encode()).lines[0] for k in range(3)
+        done("translate", lab.run, "--beam-size", 1, stdin=f"{units[k]}\n".encode()).lines[0]
+        for k in range(3)
     ]
     assert "warning: line 3 is too long for the model and was translated in parts: " in result.err
     assert long[:40] + "..." in result.err
@@ -177,7 +193,7 @@ def test_json_keeps_odd_characters(lab):
 
 
 def test_n_best_gives_unit_score_and_text(lab, expected):
-    units, texts = expected
+    texts = expected[1]
     result = done("translate", lab.run, lab.dev_source, "--n-best", 3)
     rows = [line.split("\t") for line in result.lines]
     assert [int(row[0]) for row in rows] == [number for number in range(1, 21) for _ in range(3)]
@@ -200,7 +216,9 @@ def test_options_of_the_search_reach_it(lab, translator):
     result = done("translate", lab.run, lab.dev_source, "--alpha", 0, "--json")
     for record in result.records:
         assert record["score"] == pytest.approx(record["log_probability"])
-    result = done("translate", lab.run, lab.dev_source, "--precision", "bf16", "--threads", 1, "--device", "cpu")
+    result = done(
+        "translate", lab.run, lab.dev_source, "--precision", "bf16", "--threads", 1, "--device", "cpu"
+    )
     assert len(result.lines) == 20
 
 
@@ -209,7 +227,9 @@ def test_sampling_follows_its_seed_whatever_the_runs(lab, tmp_path):
     first = done(*command, "--seed", 5).out
     assert done(*command, "--seed", 5).out == first
     assert done(*command, "--seed", 6).out != first
-    assert done("translate", lab.run, *command[3:], "--seed", 5, stdin=lab.dev_source.read_bytes()).out == first
+    assert (
+        done("translate", lab.run, *command[3:], "--seed", 5, stdin=lab.dev_source.read_bytes()).out == first
+    )
     # From the most probable token alone every draw is greedy.
     greedy = done("translate", lab.run, lab.dev_source, "--beam-size", 1).out
     assert done(*command, "--top-k", 1).out == greedy
@@ -300,7 +320,7 @@ def test_a_pipe_is_answered_line_by_line(lab, expected):
     """Each line is written after the answer to the one before was read; then Ctrl-C ends it quietly."""
     units, texts = expected
     with start("translate", lab.run) as process:
-        for unit, text in list(zip(units, texts, strict=True))[:4] + [("", ""), ("  ", None)]:
+        for unit, text in [*list(zip(units, texts, strict=True))[:4], ("", ""), ("  ", None)]:
             process.stdin.write(f"{unit}\n".encode())
             process.stdin.flush()
             answer = read_line(process)

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.model.config import ModelConfig
-from dragoman.model.count import training_flops
 from dragoman.recipes import choose
 from dragoman.recipes.choose import choose_recipe, expected_hours
 from dragoman.recipes.named import base, tiny
@@ -34,9 +32,11 @@ def corpus_of(pairs: int, **lengths: int):
 
 @pytest.fixture
 def rate(monkeypatch):
-    """A machine of 10^12 operations a second in float32, and twice as many in bf16 if asked to."""
-    measured = {torch.float32: 1e12, torch.bfloat16: 2e12}
-    monkeypatch.setattr(choose, "product_rate", lambda dtype, _device: measured[dtype])
+    """A machine that trains on 100 pairs a second in fp32, and on twice as many in bf16 if asked to."""
+    measured = {"fp32": 100.0, "bf16": 200.0}
+    monkeypatch.setattr(
+        choose, "pairs_a_second", lambda recipe, _corpus, _device: measured[recipe.training.precision]
+    )
     monkeypatch.setattr(choose, "fast_precision", lambda _device: "fp32")
     return measured
 
@@ -58,7 +58,7 @@ def rate(monkeypatch):
 def test_the_table(rate, device, pairs, name):
     choice = choose_recipe(corpus_of(pairs), device)
     assert choice.recipe.name == name
-    where = "a GPU" if device is GPU else f"{torch.get_num_threads()} CPU threads"
+    where = "a GPU" if device is GPU else choose._where(CPU)
     assert choice.reason == f"{pairs:,} pairs on {where}"
     assert choice.expected_hours == expected_hours(choice.recipe, corpus_of(pairs), device)
 
@@ -75,13 +75,23 @@ def test_the_number_format_is_the_faster_one_and_nothing_else_changes(rate, monk
 
 def test_hours_by_hand(rate):
     recipe = base().with_changes(["training.max_steps=1000"])
-    config = ModelConfig.from_shape(recipe.model, vocab_size=8_000)
-    pairs_an_update = 25_000 / 30
-    operations = training_flops(config, 30, 28) * pairs_an_update * 1000
-    expected = operations / (1e12 * choose.TRAINING_SHARE) / 3600
+    expected = (25_000 / 30) * 1000 / 100.0 / 3600  # pairs an update, updates, pairs a second
     assert expected_hours(recipe, corpus_of(5), CPU) == pytest.approx(expected, rel=1e-9)
     longer = recipe.with_changes(["training.max_steps=3000"])
     assert expected_hours(longer, corpus_of(5), CPU) == pytest.approx(3 * expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(("threads", "text"), [(1, "1 CPU thread"), (2, "2 CPU threads")])
+def test_where_it_was_measured_is_said_in_good_english(monkeypatch, threads, text):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    assert choose._where(CPU) == text
+
+
+def test_a_wider_model_trains_on_fewer_pairs_a_second():
+    narrow = tiny().with_changes(["model.N=1", "model.d_model=16", "model.h=2", "model.d_ff=16"])
+    wide = tiny().with_changes(["model.N=2", "model.d_model=256", "model.d_ff=1024"])
+    rates = [choose.pairs_a_second(recipe, corpus_of(5), CPU) for recipe in (narrow, wide)]
+    assert rates[0] > 2 * rates[1] > 0
 
 
 def test_minutes_are_a_limit(rate):
