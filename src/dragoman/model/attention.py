@@ -40,10 +40,12 @@ def attention_weights(
     scores = (Q * (1.0 / math.sqrt(Q.shape[-1]))) @ K.transpose(-2, -1)
     if mask is None:
         return scores.softmax(dim=-1)
-    # The lowest finite number in place of -inf: exp of it is 0 beside any legal score, and a row of nothing
-    # but illegal scores stays a number, so that zeroing it below leaves no NaN in the gradient.
-    scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    return scores.softmax(dim=-1).masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
+    # -inf is added to the illegal scores, not filled in: a sum needs no pass of its own in the backward direction.
+    # A row without a legal key is left as it is and zeroed after, so that no NaN comes into it or its gradient.
+    dead = ~mask.any(dim=-1, keepdim=True)
+    bias = torch.zeros_like(mask, dtype=scores.dtype).masked_fill_(~(mask | dead), -math.inf)
+    weights = scores.add_(bias).softmax(dim=-1)
+    return weights.masked_fill(dead, 0.0) if dead.any() else weights
 
 
 def attend_written_out(

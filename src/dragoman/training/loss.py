@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-# Rows of logits held at once: a block of them in float32 should stay in the cache.
+# Rows of logits held at once: a block of them should stay in the cache.
 ROWS_AT_ONCE = 512
 
 
@@ -58,36 +58,41 @@ def label_smoothed_loss(
 
 
 class _OutputLoss(torch.autograd.Function):
-    """The loss of `hidden @ weight.T`, block of rows by block of rows, gradients on the way."""
+    """The loss of `hidden @ weight.T`, block of rows by block of rows, gradients on the way.
+
+    The gradient by the logits is p - q. Only p is ever written down, in the model's number format; what q adds
+    to the two products is added to their results: q is `low` everywhere and `high` more at the true token.
+    """
 
     @staticmethod
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, eps_ls: float, with_gradient: bool
     ) -> tuple[Tensor, Tensor]:
         wide = torch.float64 if hidden.dtype == torch.float64 else torch.float32
-        smoothed = torch.zeros((), dtype=wide, device=hidden.device)
-        nll = torch.zeros_like(smoothed)
-        grad_hidden = torch.empty_like(hidden) if with_gradient else None
-        grad_weight = torch.zeros(weight.shape, dtype=wide, device=weight.device) if with_gradient else None
         low = eps_ls / (weight.shape[0] - 1)
+        high = 1.0 - eps_ls - low
+        log_Z = torch.empty(hidden.shape[0], dtype=wide, device=hidden.device)
+        true_logits = torch.empty_like(log_Z)
+        grad_hidden = torch.empty_like(hidden)
+        grad_weight = torch.zeros(weight.shape, dtype=wide, device=weight.device)
         for start in range(0, hidden.shape[0], ROWS_AT_ONCE):
             rows = slice(start, start + ROWS_AT_ONCE)
-            x, true = hidden[rows], targets[rows, None]
-            logits = F.linear(x, weight).to(wide)
-            log_Z = logits.logsumexp(dim=-1, keepdim=True)
-            true_logit = logits.gather(-1, true)
-            nll += (log_Z - true_logit).sum()
-            smoothed += (
-                log_Z - (1.0 - eps_ls - low) * true_logit - low * logits.sum(dim=-1, keepdim=True)
-            ).sum()
-            if grad_hidden is not None and grad_weight is not None:
-                # d loss / d logits = p - q
-                gradient = logits.sub_(log_Z).exp_().sub_(low)
-                gradient.scatter_add_(-1, true, torch.full_like(true, low - (1.0 - eps_ls), dtype=wide))
-                gradient = gradient.to(hidden.dtype)
-                torch.mm(gradient, weight, out=grad_hidden[rows])
-                grad_weight += gradient.t() @ x
-        if grad_hidden is not None and grad_weight is not None:
+            x = hidden[rows]
+            logits = F.linear(x, weight)
+            true_logits[rows] = logits.gather(-1, targets[rows, None])[:, 0]
+            log_Z[rows] = logits.to(wide).logsumexp(dim=-1)
+            if with_gradient:
+                p = logits.softmax(dim=-1)
+                torch.mm(p, weight, out=grad_hidden[rows])
+                grad_weight += p.t() @ x
+        # The sum of all logits of a row is x times the sum of all rows of the weight.
+        hidden_sum, weight_sum = hidden.sum(dim=0, dtype=wide), weight.sum(dim=0, dtype=wide)
+        nll = (log_Z - true_logits).sum()
+        smoothed = log_Z.sum() - high * true_logits.sum() - low * (hidden_sum @ weight_sum)
+        if with_gradient:
+            grad_hidden -= (high * weight[targets] + low * weight_sum).to(hidden.dtype)
+            grad_weight -= low * hidden_sum
+            grad_weight.index_add_(0, targets, hidden.to(wide), alpha=-high)
             ctx.save_for_backward(grad_hidden, grad_weight.to(weight.dtype))
         ctx.mark_non_differentiable(nll)
         return smoothed, nll

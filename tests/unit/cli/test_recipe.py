@@ -7,6 +7,7 @@ from command_line import done, refused
 
 from dragoman.recipe import Recipe
 from dragoman.recipes.named import all_recipes, recipe_named
+from dragoman.standing import standing
 
 NAMES = [recipe.name for recipe in all_recipes()]
 
@@ -31,11 +32,12 @@ def test_show_prints_a_file_to_change(name, tmp_path):
 
 
 def test_show_says_how_it_stands_to_the_paper():
-    assert done("recipe", "show", "base").err == (
-        "Vaswani et al. 2017: architecture and recipe as published, scale: as published\n"
-    )
-    changed = done("recipe", "show", "base", "--set", "subwords.dropout=0.1").err
-    assert "recipe subwords.dropout 0.1 (paper 0.0, 5.1)" in changed
+    published = done("recipe", "show", "base").err
+    assert published == standing(recipe_named("base")).banner("base") + "\n"
+    assert "architecture and recipe as published, scale: as published" in published
+    changed = done("recipe", "show", "base", "--set", "subwords.dropout=0.1").err.splitlines()
+    assert "recipe subwords.dropout 0.1 (paper 0.0, 5.1)" in changed[0]
+    assert changed[1:] == ["  subwords.dropout 0.1 (paper 0.0, 5.1)"]
 
 
 def test_show_as_json():

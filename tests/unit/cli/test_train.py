@@ -42,7 +42,7 @@ def test_the_model_has_learned_something(lab):
 def test_what_is_said(lab, tmp_path):
     result = done("train", lab.prepared, "--out", tmp_path / "run", "--recipe", lab.recipe, *QUICK)
     assert result.out == b""
-    for part in ("Vaswani et al. 2017", "at most 4 updates", "step 4: saved", "all updates done"):
+    for part in ("Vaswani et al. 2017", "at most 4 updates", "step 4: saved", "limit of updates"):
         assert part in result.err
     assert f"next: dragoman translate {tmp_path / 'run'} < input.txt" in result.err
 

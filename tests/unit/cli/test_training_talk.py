@@ -91,7 +91,10 @@ def test_a_run_that_went_on_is_timed_from_where_it_did(capsys):
             Validated(5, 2.0, 6.0, None, best=False, seconds=1.0),
             "step 5: dev loss 2.000  perplexity 6.00 a subword",
         ),
-        (Ended(10, "steps", 61.0), "training ended after 10 updates and 1:01: all updates done"),
+        (
+            Ended(10, "steps", 61.0),
+            "training ended after 10 updates and 1:01: the limit of updates is reached",
+        ),
         (Ended(10, "minutes", 61.0), "training ended after 10 updates and 1:01: time is up"),
         (Ended(10, "patience", 61.0), "training ended after 10 updates and 1:01: no better for long enough"),
         (Ended(10, "signal", 61.0), "training ended after 10 updates and 1:01: stopped by a signal; saved"),
