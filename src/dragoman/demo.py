@@ -22,6 +22,7 @@ from dragoman.recipe import Recipe
 from dragoman.recipes.named import demo, demo_grammar
 from dragoman.text.grammar.generate import write_corpus
 from dragoman.text.lines import read_units
+from dragoman.training.allocator import tune_process
 from dragoman.training.events import Event
 from dragoman.translator import usable_device
 
@@ -132,6 +133,7 @@ def run_demo(
     """
     if max_minutes is not None and not 0.0 < max_minutes < math.inf:
         raise ConfigError(f"there is no training for {max_minutes} minutes", where="max_minutes")
+    tune_process()
     place = usable_device(device)
     _make_place(out)
     data = _data(out, download=download, grammar=grammar, seed=seed, say=say)

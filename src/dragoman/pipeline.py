@@ -27,7 +27,7 @@ from dragoman.scoring.exact_match import exact_match
 from dragoman.scoring.paper_bleu import paper_bleu
 from dragoman.scoring.score import Score
 from dragoman.text.subwords import Subwords
-from dragoman.training.allocator import keep_big_blocks
+from dragoman.training.allocator import tune_process
 from dragoman.training.averaging import average_checkpoints, last_checkpoints
 from dragoman.training.checkpoint import (
     Checkpoint,
@@ -125,12 +125,12 @@ def train(
         CheckpointError: nothing whole to resume from, or it is of another corpus.
         NonFiniteLoss: training diverged.
     """
+    tune_process()
     corpus = prepared if isinstance(prepared, PreparedCorpus) else open_prepared(prepared)
     place, where = usable_device(device), Path(out)
     notes: list[Event] = []  # until there is a log to write them to
     chosen = _recipe_for(corpus, where, recipe, changes, resume=resume, device=place, tell=notes.append)
     _check_place(where, resume=resume)
-    keep_big_blocks()
     where.mkdir(parents=True, exist_ok=True)
     with ExitStack() as open_logs:
         every = chosen.training.log_steps

@@ -17,13 +17,16 @@ _LEVELS = 1 << 16
 _INT64_MIN = -(1 << 63)
 
 
-def keep_mask(shape: torch.Size, P_drop: float, device: torch.device) -> Tensor:
-    """True where an element is kept, each with probability 1 - P_drop (to 1/65536), from torch's generator."""
+def keep_mask(
+    shape: torch.Size, P_drop: float, device: torch.device, dtype: torch.dtype = torch.bool
+) -> Tensor:
+    """True, or 1, where an element is kept: with probability 1 - P_drop (to 1/65536), from torch's generator."""
     count = shape.numel()
     bits = torch.empty((count + 3) // 4, dtype=torch.int64, device=device).random_(_INT64_MIN, None)
     # The highest level is always kept: one more would not fit 16 bits, and nothing at all would be dropped.
     threshold = min(round(P_drop * _LEVELS), _LEVELS - 1) - _LEVELS // 2
-    return (bits.view(torch.int16)[:count] >= threshold).view(shape)
+    kept = torch.empty(count, dtype=dtype, device=device)
+    return torch.ge(bits.view(torch.int16)[:count], threshold, out=kept).view(shape)
 
 
 def dropout(x: Float[Tensor, "*B d"], P_drop: float, training: bool) -> Float[Tensor, "*B d"]:
@@ -32,5 +35,4 @@ def dropout(x: Float[Tensor, "*B d"], P_drop: float, training: bool) -> Float[Te
         return x
     if x.is_cuda:
         return F.dropout(x, P_drop, training=True)
-    scaled = keep_mask(x.shape, P_drop, x.device).to(x.dtype).mul_(1.0 / (1.0 - P_drop))
-    return x * scaled
+    return x * keep_mask(x.shape, P_drop, x.device, x.dtype).mul_(1.0 / (1.0 - P_drop))

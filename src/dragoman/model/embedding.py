@@ -25,7 +25,10 @@ class Embedding(nn.Module):
 
     def forward(self, ids: Int64[Tensor, "*B"]) -> Float[Tensor, "*B d_model"]:
         """Looks the tokens up and scales them."""
-        return F.embedding(ids, self.weight) * self.scale
+        # The gradient of a frequent token is a sum of very many terms, which 16 bits would not hold: it is summed in
+        # float32 at least, by looking up in a wider copy (of the same values).
+        wide = self.weight if self.weight.dtype == torch.float64 else self.weight.float()
+        return (F.embedding(ids, wide) * self.scale).to(self.weight.dtype)
 
 
 def output_map(

@@ -60,8 +60,9 @@ def label_smoothed_loss(
 class _OutputLoss(torch.autograd.Function):
     """The loss of `hidden @ weight.T`, block of rows by block of rows, gradients on the way.
 
-    The gradient by the logits is p - q. Only p is ever written down, in the model's number format; what q adds
-    to the two products is added to their results: q is `low` everywhere and `high` more at the true token.
+    The gradient by the logits is p - q; q is `low` everywhere and `high` more at the true token. `high` is taken from p
+    before it is rounded to the model's number format (of a confident p little is left, which must not be lost);
+    what `low` adds to the two products is added to their results.
     """
 
     @staticmethod
@@ -80,19 +81,23 @@ class _OutputLoss(torch.autograd.Function):
             x = hidden[rows]
             logits = F.linear(x, weight)
             true_logits[rows] = logits.gather(-1, targets[rows, None])[:, 0]
-            log_Z[rows] = logits.to(wide).logsumexp(dim=-1)
-            if with_gradient:
-                p = logits.softmax(dim=-1)
-                torch.mm(p, weight, out=grad_hidden[rows])
-                grad_weight += p.t() @ x
+            if not with_gradient:
+                log_Z[rows] = logits.to(wide).logsumexp(dim=-1)
+                continue
+            p = logits.softmax(dim=-1, dtype=wide)
+            # Of the largest logit, log Z = logit - log p; the largest p is at least 1/V, far from underflow.
+            log_Z[rows] = logits.amax(dim=-1) - p.amax(dim=-1).log()
+            p.scatter_add_(-1, targets[rows, None], torch.full((len(x), 1), -high, dtype=wide, device=p.device))
+            gradient = p.to(hidden.dtype)
+            torch.mm(gradient, weight, out=grad_hidden[rows])
+            grad_weight += gradient.t() @ x
         # The sum of all logits of a row is x times the sum of all rows of the weight.
         hidden_sum, weight_sum = hidden.sum(dim=0, dtype=wide), weight.sum(dim=0, dtype=wide)
         nll = (log_Z - true_logits).sum()
         smoothed = log_Z.sum() - high * true_logits.sum() - low * (hidden_sum @ weight_sum)
         if with_gradient:
-            grad_hidden -= (high * weight[targets] + low * weight_sum).to(hidden.dtype)
+            grad_hidden -= (low * weight_sum).to(hidden.dtype)
             grad_weight -= low * hidden_sum
-            grad_weight.index_add_(0, targets, hidden.to(wide), alpha=-high)
             ctx.save_for_backward(grad_hidden, grad_weight.to(weight.dtype))
         ctx.mark_non_differentiable(nll)
         return smoothed, nll

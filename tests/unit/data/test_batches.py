@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.data.batches import Batch, BatchLoader, BatchPlan, Cursor, dev_batches, make_batch
+from dragoman.data.batches import (
+    LENGTH_MULTIPLE,
+    Batch,
+    BatchLoader,
+    BatchPlan,
+    Cursor,
+    dev_batches,
+    make_batch,
+)
 from dragoman.data.manifest import Side
 from dragoman.data.shards import PairShards
 from dragoman.errors import ConfigError, DataError
@@ -41,9 +49,9 @@ def seen(batches: object, count: int) -> list[tuple[list[int], Cursor]]:
 
 def test_a_batch_written_out(make_shards: Make) -> None:
     batch = make_batch(make_shards([([4, 5], [6]), ([7], [8, 9])]), np.array([1, 0]))
-    assert batch.source_ids.tolist() == [[7, EOS, PAD], [4, 5, EOS]]
-    assert batch.target_input_ids.tolist() == [[BOS, 8, 9], [BOS, 6, PAD]]
-    assert batch.target_output_ids.tolist() == [[8, 9, EOS], [6, EOS, PAD]]
+    assert batch.source_ids.tolist() == [[7, EOS, PAD, PAD], [4, 5, EOS, PAD]]
+    assert batch.target_input_ids.tolist() == [[BOS, 8, 9, PAD], [BOS, 6, PAD, PAD]]
+    assert batch.target_output_ids.tolist() == [[8, 9, EOS, PAD], [6, EOS, PAD, PAD]]
     assert batch.pair_indices.tolist() == [1, 0]
     assert (batch.source_tokens, batch.target_tokens, len(batch)) == (5, 5, 2)
 
@@ -60,9 +68,9 @@ def test_tensors_are_int64_and_share_nothing_with_the_shards(make_shards: Make) 
 
 def test_an_empty_unit_is_its_eos(make_shards: Make) -> None:
     batch = make_batch(make_shards([([], []), ([5], [6])]), np.array([0, 1]))
-    assert batch.source_ids.tolist() == [[EOS, PAD], [5, EOS]]
-    assert batch.target_input_ids.tolist() == [[BOS, PAD], [BOS, 6]]
-    assert batch.target_output_ids.tolist() == [[EOS, PAD], [6, EOS]]
+    assert batch.source_ids.tolist() == [[EOS, PAD, PAD, PAD], [5, EOS, PAD, PAD]]
+    assert batch.target_input_ids.tolist() == [[BOS, PAD, PAD, PAD], [BOS, 6, PAD, PAD]]
+    assert batch.target_output_ids.tolist() == [[EOS, PAD, PAD, PAD], [6, EOS, PAD, PAD]]
 
 
 def test_every_row_is_its_pair(shards: PairShards) -> None:
@@ -78,10 +86,12 @@ def test_every_row_is_its_pair(shards: PairShards) -> None:
             assert batch.target_input_ids[row].tolist() == shifted + padding
 
 
-def test_no_column_is_padding_alone(shards: PairShards) -> None:
+def test_columns_are_those_of_the_longest_unit_and_the_few_up_to_a_round_number(shards: PairShards) -> None:
     for batch, _ in islice(loader(shards).batches(), 20):
         for ids in (batch.source_ids, batch.target_input_ids, batch.target_output_ids):
-            assert (ids != PAD).any(dim=0).all()
+            longest = int((ids != PAD).any(dim=0).sum())
+            assert ids.shape[1] % LENGTH_MULTIPLE == 0
+            assert longest <= ids.shape[1] < longest + LENGTH_MULTIPLE
 
 
 def test_token_counts_are_those_of_the_tensors(shards: PairShards) -> None:
@@ -168,8 +178,8 @@ def test_a_segmenter_gets_ids_without_eos_and_its_ids_are_used(make_shards: Make
         ("target", [8, 9], 1, 5),
         ("target", [6], 0, 5),
     ]
-    assert batch.source_ids.tolist() == [[7, 7, EOS, PAD, PAD], [4, 4, 5, 5, EOS]]
-    assert batch.target_output_ids.tolist() == [[8, 8, 9, 9, EOS], [6, 6, EOS, PAD, PAD]]
+    assert batch.source_ids.tolist() == [[7, 7, EOS] + [PAD] * 5, [4, 4, 5, 5, EOS] + [PAD] * 3]
+    assert batch.target_output_ids.tolist() == [[8, 8, 9, 9, EOS] + [PAD] * 3, [6, 6, EOS] + [PAD] * 5]
     assert batch.source_tokens == batch.target_tokens == 8
 
 

@@ -177,11 +177,13 @@ def test_cut_bounds_padding_where_lengths_are_odd() -> None:
 def test_cut_fills_batches() -> None:
     ones = np.ones(100, np.int32)
     assert cut(ones, ones, source_tokens=30, target_tokens=25).tolist() == [
-        [0, 25],
-        [25, 50],
-        [50, 75],
-        [75, 100],
+        [0, 24],
+        [24, 48],
+        [48, 72],
+        [72, 96],
+        [96, 100],
     ]
+    assert cut(ones, ones, source_tokens=7, target_tokens=25).tolist()[:2] == [[0, 7], [7, 14]]
 
 
 def test_cut_of_nothing_is_nothing() -> None:

@@ -167,9 +167,9 @@ def drops(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, list[tuple[int,
 
         return at_place
 
-    def noted_mask(shape, P_drop, device):
+    def noted_mask(shape, P_drop, device, dtype):
         places["all"].append(tuple(shape))
-        return keep_mask(shape, P_drop, device)
+        return keep_mask(shape, P_drop, device, dtype)
 
     def refused(*args, **kwargs):
         raise AssertionError("dropout that is not the model's own")

@@ -83,3 +83,13 @@ def test_a_refused_setting_is_told(monkeypatch):
     monkeypatch.setattr(allocator.ctypes, "CDLL", lambda _name: Library)
     assert not allocator.keep_big_blocks()
     assert sorted(asked) == [-3, -2, -1]
+
+
+def test_kernels_are_kept_unless_the_user_has_set_how_many(monkeypatch):
+    monkeypatch.setattr(allocator, "keep_big_blocks", lambda: True)
+    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", raising=False)
+    allocator.tune_process()
+    assert int(os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"]) > 1024
+    monkeypatch.setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "7")
+    allocator.tune_process()
+    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "7"
