@@ -42,7 +42,7 @@ demo: $(VENV)/.installed ## Train, average, translate and score in some minutes
 	$(BIN)/dragoman demo
 
 test: $(VENV)/.test ## The tests (some minutes)
-	$(BIN)/python -m pytest -q -m 'not slow'
+	$(BIN)/python -m pytest -q -m 'not slow' --numprocesses 2
 
 test-slow: $(VENV)/.test ## The tests that take longer
 	$(BIN)/python -m pytest -q -m slow

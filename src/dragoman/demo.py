@@ -27,7 +27,7 @@ from dragoman.training.events import Event
 from dragoman.translator import usable_device
 
 DATA_VARIABLE = "DRAGOMAN_DATA"
-GRAMMAR_PAIRS = 30_000
+GRAMMAR_PAIRS = 60_000
 GRAMMAR_TEST_PAIRS = 1_000
 EXAMPLES = 6
 _MARK = "demo.txt"  # a directory with this file is one that an earlier demonstration made

@@ -19,7 +19,9 @@ Level = Literal["architecture", "recipe", "scale"]
 Verdict = Literal["scaled", "departure"]
 
 _BASE = Recipe(name="base")
-_BIG_SHAPE = {name: getattr(paper.BIG, name) for name in ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop")}
+_BIG_SHAPE = {
+    name: getattr(paper.BIG, name) for name in ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop")
+}
 _BIG = Recipe(
     name="big",
     model=ModelShape(**_BIG_SHAPE),

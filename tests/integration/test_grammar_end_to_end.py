@@ -15,19 +15,27 @@ from command_line import Ended, finish, start
 
 from dragoman.demo import GRAMMAR_PAIRS
 from dragoman.machine import fast_precision
+from dragoman.recipes.named import demo_grammar
 from dragoman.text.grammar.generate import write_corpus
 
-# All limits of this test. About four minutes of two cores, most of it training.
-UPDATES = 1_400
-CHECKPOINTS = 5  # averaged, one every UPDATES / 24
+# All limits of this test. Some minutes of two cores, most of it training.
+UPDATES = 4_000
+CHECKPOINTS = 10  # averaged, one every CHECKPOINT_STEPS
+CHECKPOINT_STEPS = 50
 TEST_PAIRS = 500
+VOCAB_SIZE = demo_grammar().subwords.vocab_size
 WANTED_EXACT = 95.0
-PATIENCE_SECONDS = 800.0
+PATIENCE_SECONDS = 900.0
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * PATIENCE_SECONDS)]
+
 CHANGES = (
     f"training.max_steps={UPDATES}",
     "training.max_minutes=none",
-    f"training.checkpoint_steps={UPDATES // 24}",
+    f"training.checkpoint_steps={CHECKPOINT_STEPS}",
     f"training.keep_checkpoints={CHECKPOINTS}",
+    f"search.average_checkpoints={CHECKPOINTS}",
+    "training.validate_steps=1000",
     "training.validation_sentences=0",
 )
 
@@ -48,7 +56,7 @@ def folder(tmp_path_factory) -> Path:
     write_corpus(folder, train=GRAMMAR_PAIRS, dev=TEST_PAIRS, test=TEST_PAIRS)
     command(
         *("prepare", folder / "train.en", folder / "train.de", "--out", folder / "prepared"),
-        *("--dev-source", folder / "dev.en", "--dev-target", folder / "dev.de", "--vocab-size", 1_000),
+        *("--dev-source", folder / "dev.en", "--dev-target", folder / "dev.de", "--vocab-size", VOCAB_SIZE),
     )
     changes = [part for change in CHANGES for part in ("--set", change)]
     precision = fast_precision(torch.device("cpu"))

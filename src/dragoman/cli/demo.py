@@ -29,7 +29,7 @@ def demo(
         bool, typer.Option("--grammar", help="Use the built-in English-German grammar in any case.")
     ] = False,
     max_minutes: Annotated[
-        float | None, typer.Option("--max-minutes", help="Of training; 9 unless given, 5 for the grammar.")
+        float | None, typer.Option("--max-minutes", help="Of training; just under 10 unless given.")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")] = 1,
     device: Device = "cpu",

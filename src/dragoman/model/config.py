@@ -101,7 +101,9 @@ class ModelConfig(ModelShape):
             )
         if self.pad_id >= min(self.vocab_size, self.source_rows):
             rows = min(self.vocab_size, self.source_rows)
-            raise ValueError(f"pad_id {self.pad_id} lies outside the vocabulary of {rows}: give an id below it")
+            raise ValueError(
+                f"pad_id {self.pad_id} lies outside the vocabulary of {rows}: give an id below it"
+            )
         return self
 
     @property
@@ -132,9 +134,7 @@ class ModelConfig(ModelShape):
     ) -> ModelConfig:
         """A shape of a recipe with the vocabularies of a prepared corpus."""
         source = None if shape.shared_embeddings else source_vocab_size
-        return cls(
-            **shape.model_dump(), vocab_size=vocab_size, source_vocab_size=source, pad_id=pad_id
-        )
+        return cls(**shape.model_dump(), vocab_size=vocab_size, source_vocab_size=source, pad_id=pad_id)
 
 
 def _config_error(error: ValidationError, fields: list[str]) -> ConfigError:

@@ -31,8 +31,6 @@ class Embedding(nn.Module):
         return (F.embedding(ids, wide) * self.scale).to(self.weight.dtype)
 
 
-def output_map(
-    x: Float[Tensor, "*B d_model"], weight: Float[Tensor, "V d_model"]
-) -> Float[Tensor, "*B V"]:
+def output_map(x: Float[Tensor, "*B d_model"], weight: Float[Tensor, "V d_model"]) -> Float[Tensor, "*B V"]:
     """The pre-softmax linear transformation: logits = x E^T, unscaled."""
     return F.linear(x, weight)

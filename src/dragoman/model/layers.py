@@ -59,9 +59,7 @@ class DecoderLayer(nn.Module):
         y: Tensor = self.residual_3(x, self.feed_forward)
         return y
 
-    def start(
-        self, memory: Float[Tensor, "B S d_model"], source_mask: Bool[Tensor, "B 1 1 S"]
-    ) -> LayerCache:
+    def start(self, memory: Float[Tensor, "B S d_model"], source_mask: Bool[Tensor, "B 1 1 S"]) -> LayerCache:
         """The cache before the first step: the source's keys and values."""
         K, V = self.cross_attention.keys_values(memory)
         return LayerCache.empty(K.contiguous(), V.contiguous(), source_mask)

@@ -48,7 +48,9 @@ class Transformer(nn.Module):
         self.position = parts.position(config.d_model)
         self.encoder = nn.ModuleList(EncoderLayer(config, parts) for _ in range(config.N))
         self.decoder = nn.ModuleList(DecoderLayer(config, parts) for _ in range(config.N))
-        self.untied_output = None if config.tied_output else parts.embedding(config.vocab_size, config.d_model)
+        self.untied_output = (
+            None if config.tied_output else parts.embedding(config.vocab_size, config.d_model)
+        )
         initialize(self, seed)
 
     @property

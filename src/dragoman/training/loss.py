@@ -87,7 +87,9 @@ class _OutputLoss(torch.autograd.Function):
             p = logits.softmax(dim=-1, dtype=wide)
             # Of the largest logit, log Z = logit - log p; the largest p is at least 1/V, far from underflow.
             log_Z[rows] = logits.amax(dim=-1) - p.amax(dim=-1).log()
-            p.scatter_add_(-1, targets[rows, None], torch.full((len(x), 1), -high, dtype=wide, device=p.device))
+            p.scatter_add_(
+                -1, targets[rows, None], torch.full((len(x), 1), -high, dtype=wide, device=p.device)
+            )
             gradient = p.to(hidden.dtype)
             torch.mm(gradient, weight, out=grad_hidden[rows])
             grad_weight += gradient.t() @ x
