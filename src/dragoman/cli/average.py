@@ -26,8 +26,10 @@ def average(
 
     Example: dragoman average run --last 5 --out model
     """
+    from dragoman.bundle import read_manifest
     from dragoman.pipeline import average as run
 
     one_run = len(checkpoints) == 1 and not (checkpoints[0] / "manifest.json").is_file()
     written = run(checkpoints[0] if one_run else checkpoints, out, last=last)
-    say(f"wrote {written}")
+    names = read_manifest(written).averaged
+    say(f"wrote {written}, the average of {len(names)}: {', '.join(names)}")

@@ -38,7 +38,10 @@ def train(
         int | None, typer.Option("--max-steps", min=1, help="Stop after so many updates.")
     ] = None,
     max_minutes: Annotated[
-        float | None, typer.Option("--max-minutes", help="Stop after so many minutes of training.")
+        float | None,
+        typer.Option(
+            "--max-minutes", help="Stop after so many minutes of training, those of earlier sessions counted."
+        ),
     ] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, help="Seed of weights, order and dropout.")

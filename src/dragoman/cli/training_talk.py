@@ -109,7 +109,7 @@ def _validation_text(event: Validated) -> str:
 def _ending_text(event: Ended) -> str:
     reasons = {
         "steps": "the limit of updates is reached",
-        "minutes": "time is up",
+        "minutes": "time is up (of all sessions together; --resume with more --max-minutes goes on)",
         "patience": "no better for long enough",
         "signal": "stopped by a signal; saved",
     }

@@ -16,7 +16,7 @@ from typing import BinaryIO
 from dragoman.cli.options import BadBytes
 from dragoman.text.lines import STANDARD_STREAM, read_units
 
-RUN_UNITS = 2_000
+RUN_UNITS = 500  # enough to sort by length, few enough that an interrupted run has written most of its work
 
 
 def runs_of_units(path: str, *, bad_bytes: BadBytes) -> Iterator[list[str]]:

@@ -19,7 +19,8 @@ def checkpoints(lab):
 
 def test_the_last_checkpoints_of_a_run(lab, tmp_path):
     result = done("average", lab.run, "--last", 2, "--out", tmp_path / "m")
-    assert result.err == f"wrote {tmp_path / 'm'}\n"
+    named = ", ".join(path.name for path in checkpoints(lab)[-2:])
+    assert result.err == f"wrote {tmp_path / 'm'}, the average of 2: {named}\n"
     first, second = map(weights, checkpoints(lab))
     found = weights(tmp_path / "m")
     assert found.keys() == first.keys()

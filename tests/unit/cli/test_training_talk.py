@@ -95,7 +95,11 @@ def test_a_run_that_went_on_is_timed_from_where_it_did(capsys):
             Ended(10, "steps", 61.0),
             "training ended after 10 updates and 1:01: the limit of updates is reached",
         ),
-        (Ended(10, "minutes", 61.0), "training ended after 10 updates and 1:01: time is up"),
+        (
+            Ended(10, "minutes", 61.0),
+            "training ended after 10 updates and 1:01: time is up "
+            "(of all sessions together; --resume with more --max-minutes goes on)",
+        ),
         (Ended(10, "patience", 61.0), "training ended after 10 updates and 1:01: no better for long enough"),
         (Ended(10, "signal", 61.0), "training ended after 10 updates and 1:01: stopped by a signal; saved"),
         (Ended(10, "other", 61.0), "training ended after 10 updates and 1:01: other"),
