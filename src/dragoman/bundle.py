@@ -291,9 +291,12 @@ def read_manifest(directory: Path) -> BundleManifest:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise CheckpointError(
-            f"the manifest is damaged or of another version: {field}: {first['msg']}", where=str(path)
-        ) from None
+        if b"dragoman-prepared" in text:
+            what, cure = "this is a prepared corpus, not a model", "give the run that was trained on it"
+        else:
+            what = f"the manifest is damaged or of another version: {field}: {first['msg']}"
+            cure = "copy the model again, or use another checkpoint"
+        raise CheckpointError(what, where=str(path), cure=cure) from None
     end = _DIGEST_AT_END.search(text)
     if end is None or manifest.digest != _digest(text[: end.start(1)] + text[end.end(1) :]):
         raise CheckpointError("the manifest is damaged: its digest is not its own", where=str(path))

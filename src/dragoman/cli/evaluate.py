@@ -78,7 +78,8 @@ def evaluate(
         return
     if len(arguments) != 3:
         raise ConfigError(
-            f"{len(arguments)} arguments", cure="give MODEL SOURCE REFERENCE, or TRANSLATION REFERENCE"
+            f"two or three arguments are due, not {len(arguments)}",
+            cure="give MODEL SOURCE REFERENCE, or TRANSLATION REFERENCE"
         )
     if tokenize is not None:
         raise ConfigError(

@@ -25,6 +25,7 @@ from dragoman.cli.options import (
 )
 from dragoman.cli.talk import counting, say
 from dragoman.cli.units import runs_of_units
+from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
     from dragoman.translator import Translation, Translator
@@ -72,6 +73,10 @@ def translate(
     from dragoman.text.lines import write_units
     from dragoman.translator import Translator
 
+    if not sample and (temperature, top_k, top_p) != (1.0, 0, 1.0):
+        raise ConfigError(
+            "--temperature, --top-k and --top-p are for drawing at random", cure="add --sample, or leave them out"
+        )
     use_threads(threads)
     translator = Translator.load(model, device=device, precision=precision)
 

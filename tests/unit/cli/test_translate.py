@@ -391,3 +391,12 @@ def test_two_commands_make_a_pipeline(lab, expected, tmp_path):
     assert result.code == 0, result.err
     records = [strict_json(line) for line in io.StringIO(result.text)]
     assert [record["text"] for record in records] == expected[1]
+
+
+@pytest.mark.parametrize("option", [("--top-k", 5), ("--top-p", 0.5), ("--temperature", 2.0)])
+def test_options_of_sampling_are_refused_without_it(lab, option):
+    assert "--sample" in refused(2, "translate", lab.run, *option, stdin=b"one\n")
+
+
+def test_a_prepared_corpus_is_no_model(lab):
+    assert "prepared corpus, not a model" in refused(4, "translate", lab.prepared, stdin=b"one\n")
