@@ -79,7 +79,7 @@ def evaluate(
     if len(arguments) != 3:
         raise ConfigError(
             f"two or three arguments are due, not {len(arguments)}",
-            cure="give MODEL SOURCE REFERENCE, or TRANSLATION REFERENCE"
+            cure="give MODEL SOURCE REFERENCE, or TRANSLATION REFERENCE",
         )
     if tokenize is not None:
         raise ConfigError(

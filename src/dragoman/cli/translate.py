@@ -75,7 +75,8 @@ def translate(
 
     if not sample and (temperature, top_k, top_p) != (1.0, 0, 1.0):
         raise ConfigError(
-            "--temperature, --top-k and --top-p are for drawing at random", cure="add --sample, or leave them out"
+            "--temperature, --top-k and --top-p are for drawing at random",
+            cure="add --sample, or leave them out",
         )
     use_threads(threads)
     translator = Translator.load(model, device=device, precision=precision)
