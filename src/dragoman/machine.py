@@ -11,6 +11,9 @@ from typing import Literal
 import torch
 import torch.nn.functional as F
 
+# Number formats of weights and activations, by the names recipes and options give them.
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
 # How many rows, and how wide: a feed-forward product of a small model.
 _ROWS, _IN, _OUT = 2048, 128, 1024
 # bf16 is worth its rounding only where it is clearly faster.

@@ -18,24 +18,24 @@ from dragoman.recipe import Recipe, SearchSection, SubwordSection, TrainingSecti
 Level = Literal["architecture", "recipe", "scale"]
 Verdict = Literal["scaled", "departure"]
 
-_BASE = Recipe(name="base")
+BASE = Recipe(name="base")
 _BIG_SHAPE = {
     name: getattr(paper.BIG, name) for name in ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop")
 }
-_BIG = Recipe(
+BIG = Recipe(
     name="big",
     model=ModelShape(**_BIG_SHAPE),
-    training=TrainingSection(max_steps=paper.BIG.train_steps),
+    training=TrainingSection(max_steps=paper.BIG.train_steps, keep_checkpoints=paper.AVERAGED_BIG),
     search=SearchSection(average_checkpoints=paper.AVERAGED_BIG),
 )
-_BIG_EN_FR = _BIG.model_copy(
+BIG_EN_FR = BIG.model_copy(
     update={
         "name": "big-en-fr",
         "model": ModelShape(**{**_BIG_SHAPE, "P_drop": paper.P_DROP_BIG_EN_FR}),
         "subwords": SubwordSection(vocab_size=paper.WORD_PIECES_EN_FR),
     }
 )
-PUBLISHED = (_BASE, _BIG, _BIG_EN_FR)
+PUBLISHED = (BASE, BIG, BIG_EN_FR)
 
 # field -> (level, section of the paper). Numbers of the paper's rules are scale; the rules are the recipe.
 _FIELDS: dict[str, tuple[Level, str]] = {

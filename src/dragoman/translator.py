@@ -20,6 +20,7 @@ from torch import Tensor
 
 from dragoman.bundle import Bundle, bundle_in, open_bundle
 from dragoman.errors import ConfigError, DragomanError
+from dragoman.machine import DTYPES
 from dragoman.model.incremental import IncrementalDecoder
 from dragoman.model.transformer import Transformer
 from dragoman.search.beam import beam_search
@@ -32,7 +33,6 @@ from dragoman.text.split import split_ids
 from dragoman.text.subwords import Subwords
 
 Precision = Literal["fp32", "bf16"]
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 _PARTS_A_UNIT = 1 << 20  # more parts than any unit has: keeps the random numbers of units apart
 BATCH_TOKENS = 2048  # source positions, padding included, searched at once

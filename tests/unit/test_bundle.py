@@ -127,7 +127,7 @@ def test_the_card_is_for_people_and_may_change(bundle):
     (bundle / "README.md").write_text("my own words")
     open_bundle(bundle)
     (bundle / "README.md").unlink()
-    open_bundle(bundle)
+    assert open_bundle(bundle).directory == bundle
 
 
 def test_the_manifest_of_a_whole_bundle_is_checked_to_its_last_byte(bundle):

@@ -169,7 +169,7 @@ def python_blocks() -> list[tuple[str, int, str]]:
 
 @pytest.mark.parametrize(("page", "number", "block"), python_blocks(), ids=str)
 def test_python_compiles(page, number, block):
-    compile(block, f"{page}, block {number}", "exec")
+    assert compile(block, f"{page}, block {number}", "exec") is not None
 
 
 def test_python_names_what_is_public():

@@ -20,11 +20,9 @@ from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import Recipe
 from dragoman.recipes.named import base, small, tiny
-from dragoman.training.optimizer import FlatAdam
-from dragoman.training.step import update
+from dragoman.training.step import optimizer_for, update
 
 TRIAL_TOKENS = 2_048  # a side: enough to keep every core busy, few enough to be over in a moment
-_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 @dataclass(frozen=True)
@@ -84,14 +82,7 @@ def pairs_a_second(recipe: Recipe, corpus: PreparedCorpus, device: torch.device)
     source, target = (torch.randint(1, V, (pairs, n), generator=generator) for n in (S, T))
     batch = Batch(source, target, target, torch.arange(pairs), pairs * S, pairs * T).to(device)
     model = Transformer(ModelConfig.from_shape(recipe.model, vocab_size=V)).to(device)
-    rule = recipe.optimizer
-    optimizer = FlatAdam(
-        model,
-        _DTYPES[recipe.training.precision],
-        beta_1=rule.beta_1,
-        beta_2=rule.beta_2,
-        epsilon=rule.epsilon,
-    )
+    optimizer = optimizer_for(model, recipe)
     seconds = []
     for step in (1, 2, 3):  # the first one pays for memory and kernels
         began = time.perf_counter()

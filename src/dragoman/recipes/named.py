@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dragoman.errors import ConfigError
-from dragoman.model.config import ModelConfig, ModelShape
+from dragoman.model.config import ModelShape
 from dragoman.recipe import (
     BatchSection,
     OptimizerSection,
@@ -19,6 +19,7 @@ from dragoman.recipe import (
     SubwordSection,
     TrainingSection,
 )
+from dragoman.standing import BASE, BIG, BIG_EN_FR
 
 _TINY = ModelShape(N=4, d_model=128, d_ff=256, h=4)
 
@@ -31,7 +32,7 @@ def base() -> Recipe:
 
         dragoman train PREPARED --recipe base --out RUN --device cuda
     """
-    return Recipe(name="base", description="the paper's base model (Table 3)")
+    return BASE.model_copy(update={"description": "the paper's base model (Table 3)"})
 
 
 def big() -> Recipe:
@@ -41,13 +42,7 @@ def big() -> Recipe:
 
         dragoman train PREPARED --recipe big --out RUN --device cuda
     """
-    return Recipe(
-        name="big",
-        description="the paper's big model, English-German (Table 3)",
-        model=_shape_of(ModelConfig.big(vocab_size=1)),
-        training=TrainingSection(max_steps=300_000, keep_checkpoints=20),
-        search=SearchSection(average_checkpoints=20),
-    )
+    return BIG.model_copy(update={"description": "the paper's big model, English-German (Table 3)"})
 
 
 def big_en_fr() -> Recipe:
@@ -57,16 +52,7 @@ def big_en_fr() -> Recipe:
 
         dragoman train PREPARED --recipe big-en-fr --out RUN --device cuda
     """
-    german = big()
-    return Recipe(
-        **{
-            **german.model_dump(),
-            "name": "big-en-fr",
-            "description": "the paper's big model, English-French (5.4)",
-            "model": german.model.model_copy(update={"P_drop": 0.1}),
-            "subwords": SubwordSection(vocab_size=32_000),
-        }
-    )
+    return BIG_EN_FR.model_copy(update={"description": "the paper's big model, English-French (5.4)"})
 
 
 def small() -> Recipe:
@@ -150,10 +136,6 @@ def demo_grammar() -> Recipe:
         ),
         search=SearchSection(average_checkpoints=10),
     )
-
-
-def _shape_of(config: ModelConfig) -> ModelShape:
-    return ModelShape(**{name: getattr(config, name) for name in ModelShape.model_fields})
 
 
 def all_recipes() -> list[Recipe]:

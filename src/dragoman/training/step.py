@@ -15,6 +15,7 @@ import torch
 
 from dragoman.data.batches import Batch
 from dragoman.errors import NonFiniteLoss
+from dragoman.machine import DTYPES
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import Recipe
 from dragoman.text.subwords import Subwords
@@ -31,6 +32,18 @@ class Update:
     nll: float
     rate: float
     gradient_norm: float
+
+
+def optimizer_for(model: Transformer, recipe: Recipe) -> FlatAdam:
+    """Adam of the model with the constants and the number format of the recipe."""
+    rule = recipe.optimizer
+    return FlatAdam(
+        model,
+        DTYPES[recipe.training.precision],
+        beta_1=rule.beta_1,
+        beta_2=rule.beta_2,
+        epsilon=rule.epsilon,
+    )
 
 
 def pieces(batch: Batch, tokens_at_once: int) -> Iterator[Batch]:

@@ -24,8 +24,7 @@ from dragoman.recipe import Recipe
 from dragoman.standing import standing
 from dragoman.training.checkpoint import Checkpoint, Place, save_checkpoint, threads
 from dragoman.training.events import Emit, Ended, Said, Saved, Started, Stepped, Validated
-from dragoman.training.optimizer import FlatAdam
-from dragoman.training.step import Update, update
+from dragoman.training.step import Update, optimizer_for, update
 from dragoman.training.stopping import StopRequest
 from dragoman.training.validation import dev_loss
 
@@ -33,7 +32,6 @@ TEXT_DIGEST = "training text SHA-256"  # of the facts on the data
 RATE_WINDOW = 50  # updates that tokens a second are measured over
 
 CPU = torch.device("cpu")
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 @dataclass(frozen=True)
@@ -73,15 +71,9 @@ class Trainer:
 
     def __init__(self, task: Task, recipe: Recipe, emit: Emit, *, resume: Checkpoint | None = None) -> None:
         self.task, self.recipe, self.emit = task, recipe, emit
-        training, rule = recipe.training, recipe.optimizer
+        training = recipe.training
         self.model = Transformer(task.facts.config, seed=training.seed).to(task.device)
-        self.optimizer = FlatAdam(
-            self.model,
-            DTYPES[training.precision],
-            beta_1=rule.beta_1,
-            beta_2=rule.beta_2,
-            epsilon=rule.epsilon,
-        )
+        self.optimizer = optimizer_for(self.model, recipe)
         self.place = Place(step=0, epoch=0, batch=0, plan_digest=task.loader.plan.digest, threads=threads())
         self._saved_step: int | None = None
         self._validated_step: int | None = None

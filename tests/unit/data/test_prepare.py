@@ -372,7 +372,9 @@ def test_a_file_in_the_way_is_not_touched(corpus: Corpus) -> None:
 
 def test_an_empty_directory_is_taken(corpus: Corpus) -> None:
     corpus.out.mkdir()
-    corpus.prepare().verify()
+    prepared = corpus.prepare()
+    prepared.verify()
+    assert len(prepared.train) > 0
 
 
 def test_a_prepared_directory_is_replaced_only_when_asked_and_only_when_it_holds_nothing_else(

@@ -118,11 +118,15 @@ def test_pickled_shards_are_small_and_open_again(make_shards: Make) -> None:
 def test_moved_directories_open(make_shards: Make, tmp_path: Path) -> None:
     shards = make_shards(PAIRS)
     shutil.move(shards.directory, tmp_path / "elsewhere")
-    PairShards.open(tmp_path / "elsewhere", "train").verify()
+    moved = PairShards.open(tmp_path / "elsewhere", "train")
+    moved.verify()
+    assert len(moved) == len(PAIRS)
 
 
 def test_whole_shards_verify(make_shards: Make) -> None:
-    make_shards(PAIRS).verify()
+    shards = make_shards(PAIRS)
+    shards.verify()
+    assert len(shards) == len(PAIRS)
 
 
 @pytest.mark.parametrize(
