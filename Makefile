@@ -41,8 +41,9 @@ $(VENV)/.docs: $(VENV)/.installed
 demo: $(VENV)/.installed ## Train, average, translate and score in some minutes
 	$(BIN)/dragoman demo
 
-test: $(VENV)/.test ## The tests (some minutes)
-	$(BIN)/python -m pytest -q -m 'not slow' --numprocesses 2
+test: $(VENV)/.test ## The tests (about ten minutes)
+	$(BIN)/python -m pytest -q -m 'not slow and not alone' --numprocesses 2
+	$(BIN)/python -m pytest -q -m 'alone and not slow'
 
 test-slow: $(VENV)/.test ## The tests that take longer
 	$(BIN)/python -m pytest -q -m slow

@@ -161,10 +161,7 @@ def run_demo(
         )
     say("translating the test set")
     sources, references = (list(read_units(path)) for path in data.test)
-    search = recipe.search
-    result = evaluate(
-        run.model, sources, references, beam_size=search.beam_size, alpha=search.alpha, device=device
-    )
+    result = evaluate(run.model, sources, references, device=device)
     return DemoResult(data.name, out, result, tuple(references), seconds)
 
 

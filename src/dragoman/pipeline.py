@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from dragoman.bundle import BundleFacts
+from dragoman.bundle import MANIFEST, BundleFacts
 from dragoman.data.batches import Batch, BatchLoader, BatchPlan, bpe_dropout_segmenter, dev_batches
 from dragoman.data.prepared import DevTexts, PreparedCorpus, open_prepared
 from dragoman.errors import ConfigError
@@ -155,21 +155,31 @@ def train(
             reason = trainer.run(stop)
     if reason == "signal":
         return TrainedRun(where, None, reason, chosen)
-    model = average(where, where / MODEL, last=chosen.search.average_checkpoints)
+    model = average(where, where / MODEL, last=chosen.search.average_checkpoints, overwrite=True)
     return TrainedRun(where, model, reason, chosen)
 
 
-def average(run: str | Path | Sequence[str | Path], out: str | Path, *, last: int | None = None) -> Path:
+def average(
+    run: str | Path | Sequence[str | Path],
+    out: str | Path,
+    *,
+    last: int | None = None,
+    overwrite: bool = False,
+) -> Path:
     """Averages checkpoints into a model bundle.
 
     Args:
         run: a run, of which the `last` checkpoints are averaged, or checkpoints by name.
         out: the bundle to write.
         last: how many; 5 where None.
+        overwrite: replace a model that stands at `out`.
 
     Raises:
-        CheckpointError: there is none, or they do not fit together.
+        ConfigError: something stands at `out` that is not to be replaced, or the arguments do not go together.
+        CheckpointError: there is no checkpoint, or they do not fit together.
     """
+    if not overwrite and (Path(out) / MANIFEST).is_file():
+        raise ConfigError(f"{out} is a model already", cure="choose another directory, or give --overwrite")
     if isinstance(run, str | Path):
         return average_checkpoints(last_checkpoints(Path(run), 5 if last is None else last), Path(out))
     if last is not None:
@@ -182,8 +192,8 @@ def evaluate(
     sources: Sequence[str],
     references: Sequence[str],
     *,
-    beam_size: int = 4,
-    alpha: float = 0.6,
+    beam_size: int | None = None,
+    alpha: float | None = None,
     device: str = "cpu",
     precision: Precision = "fp32",
     target_language: str | None = None,
@@ -196,7 +206,7 @@ def evaluate(
         model: a translator, or a model's directory.
         sources: units of the test set.
         references: one translation of each.
-        beam_size, alpha: of the search.
+        beam_size, alpha: of the search; as the model's recipe has them where None.
         device, precision: where `model` is a directory.
         target_language: chooses the tokenizer of BLEU; the model's own where None.
         with_paper_bleu: also the paper's measure.
@@ -212,6 +222,8 @@ def evaluate(
         model if isinstance(model, Translator) else Translator.load(model, device=device, precision=precision)
     )
     language = target_language or translator.target_language
+    beam_size = translator.search.beam_size if beam_size is None else beam_size
+    alpha = translator.search.alpha if alpha is None else alpha
     translations: list[Translation] = []
     for chunk in chunks(sources):
         translations += translator.translate(chunk, beam_size=beam_size, alpha=alpha)
@@ -270,7 +282,11 @@ def _as_prepared(recipe: Recipe, corpus: PreparedCorpus, tell: Callable[[Event],
         )
     size, asked = corpus.target_subwords.vocab_size, recipe.subwords.vocab_size
     if abs(size - asked) > 0.05 * asked:
-        tell(Said(f"the corpus has {size:,} subwords, where recipe {recipe.name} asks for {asked:,}"))
+        tell(
+            Said(
+                f"vocabulary: the {size:,} subwords of the corpus (recipe {recipe.name} alone would take {asked:,})"
+            )
+        )
     return recipe.with_changes(
         [f"subwords.vocab_size={size}", f"subwords.joint={'true' if corpus.joint else 'false'}"]
     )

@@ -65,6 +65,7 @@ class OptimizerSection(Section):
         beta_1, beta_2, epsilon: Adam's constants.
         warmup_steps: steps of rising rate.
         factor: the whole rate is multiplied by this; 1 in the paper.
+        cooldown: share of the run, at its end, over which the rate falls linearly to a twentieth; 0 in the paper.
     """
 
     beta_1: Fraction = 0.9
@@ -72,6 +73,7 @@ class OptimizerSection(Section):
     epsilon: Positive = 1e-9
     warmup_steps: Count = 4_000
     factor: Positive = 1.0
+    cooldown: Fraction = 0.0
 
 
 class TrainingSection(Section):

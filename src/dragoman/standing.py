@@ -65,6 +65,7 @@ _FIELDS: dict[str, tuple[Level, str]] = {
     "search.alpha": ("scale", "6.1"),
     "search.max_extra": ("scale", "6.1"),
     "subwords.dropout": ("recipe", "5.1"),
+    "optimizer.cooldown": ("recipe", "5.3"),
 }
 
 

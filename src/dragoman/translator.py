@@ -23,6 +23,7 @@ from dragoman.errors import ConfigError, DragomanError
 from dragoman.machine import DTYPES
 from dragoman.model.incremental import IncrementalDecoder
 from dragoman.model.transformer import Transformer
+from dragoman.recipe import SearchSection
 from dragoman.search.beam import beam_search
 from dragoman.search.length import length_penalty
 from dragoman.search.options import SearchOptions
@@ -110,6 +111,7 @@ class Translator:
         batch_tokens: source positions searched at once.
         source_language, target_language: codes, or None.
         standing: one line on how the model stands to the paper.
+        search: how its recipe would have it searched; what the command line does unless told otherwise.
     """
 
     model: Transformer
@@ -120,6 +122,7 @@ class Translator:
     source_language: str | None = None
     target_language: str | None = None
     standing: str = ""
+    search: SearchSection = field(default_factory=SearchSection)
     path: Path | None = None
     _device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
@@ -153,6 +156,7 @@ class Translator:
             source_language=facts.source_language,
             target_language=facts.target_language,
             standing=bundle.manifest.standing,
+            search=facts.recipe.search,
             path=bundle.directory,
             _device=device,
         )
@@ -426,6 +430,10 @@ def usable_device(name: str) -> torch.device:
     """
     try:
         device = torch.device(name)
+    except RuntimeError:
+        known = "cpu, cuda, cuda:1, mps"
+        raise ConfigError(f"device {name!r} is none of {known}", cure="use --device cpu") from None
+    try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).split("\n")[0]

@@ -20,14 +20,14 @@ from dragoman.text.grammar.generate import write_corpus
 
 # All limits of this test. Some minutes of two cores, most of it training.
 UPDATES = 4_000
-CHECKPOINTS = 10  # averaged, one every CHECKPOINT_STEPS
-CHECKPOINT_STEPS = 50
+CHECKPOINTS = 5  # averaged, one every CHECKPOINT_STEPS
+CHECKPOINT_STEPS = 100
 TEST_PAIRS = 500
 VOCAB_SIZE = demo_grammar().subwords.vocab_size
 WANTED_EXACT = 95.0
 PATIENCE_SECONDS = 900.0
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * PATIENCE_SECONDS)]
+pytestmark = [pytest.mark.alone, pytest.mark.timeout(2 * PATIENCE_SECONDS)]
 
 CHANGES = (
     f"training.max_steps={UPDATES}",

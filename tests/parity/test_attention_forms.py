@@ -1,4 +1,4 @@
-"""The two forms of Eq. 1, written out and fused, agree in values and gradients under every kind of mask."""
+"""The forms of Eq. 1 (written out, fused, direct) agree in values and gradients under every kind of mask."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from dragoman.model import attention
 from dragoman.model.attention import FUSED_FROM_KEYS, attend, attend_fused, attend_written_out
+from dragoman.model.attention_direct import attend_direct
 from dragoman.model.mask import causal_mask, padding_mask, segment_mask
 
 TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3}
@@ -52,13 +53,13 @@ def test_values_and_gradients_agree(mask, dtype, d_k, d_v):
     exact = values_and_gradients(
         attend_written_out, *[t.detach().double().requires_grad_() for t in tensors], mask
     )
-    for form in (attend_written_out, attend_fused):
+    for form in (attend_written_out, attend_fused, attend_direct):
         for got, want in zip(values_and_gradients(form, *tensors, mask), exact, strict=True):
             assert got.dtype == dtype
             torch.testing.assert_close(got.double(), want, rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype])
 
 
-@pytest.mark.parametrize("form", [attend_written_out, attend_fused, attend])
+@pytest.mark.parametrize("form", [attend_written_out, attend_fused, attend_direct, attend])
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 @pytest.mark.parametrize("kind", ["packed", "packed and causal", "one sentence dead", "all dead"])
 def test_a_query_with_no_legal_key_gives_zeros_and_gets_no_gradient(form, dtype, kind):
@@ -90,7 +91,7 @@ def test_no_kernel_is_asked_about_a_query_with_no_legal_key(monkeypatch, mask):
     assert asked[0].any(dim=-1).all()
 
 
-@pytest.mark.parametrize("form", [attend_written_out, attend_fused])
+@pytest.mark.parametrize("form", [attend_written_out, attend_fused, attend_direct])
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 def test_illegal_keys_get_weight_zero_whatever_their_score(form, dtype):
     """Also where each legal score lies far below zero, where a mask of a merely large number would fail."""
@@ -109,9 +110,13 @@ def test_illegal_keys_get_weight_zero_whatever_their_score(form, dtype):
 def test_any_mask_at_all(rows, seed):
     mask = torch.tensor(rows)[None, None]
     tensors = inputs(torch.float64, d_k=4, d_v=6, seed=seed)
-    one, other = (values_and_gradients(form, *tensors, mask) for form in (attend_written_out, attend_fused))
-    for got, want in zip(one, other, strict=True):
-        torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
+    one, *others = (
+        values_and_gradients(form, *tensors, mask)
+        for form in (attend_written_out, attend_fused, attend_direct)
+    )
+    for other in others:
+        for got, want in zip(other, one, strict=True):
+            torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("per_head", [False, True])
@@ -119,20 +124,48 @@ def test_masks_may_differ_between_heads_and_sentences(per_head):
     generator = torch.Generator().manual_seed(1)
     mask = torch.rand(2, 3 if per_head else 1, L, L, generator=generator) < 0.5
     tensors = inputs(torch.float64, d_k=4, d_v=4)
-    torch.testing.assert_close(attend_fused(*tensors, mask), attend_written_out(*tensors, mask))
+    for form in (attend_fused, attend_direct):
+        torch.testing.assert_close(form(*tensors, mask), attend_written_out(*tensors, mask))
     alone = [attend_written_out(*[t[b : b + 1] for t in tensors], mask[b : b + 1]) for b in range(2)]
     torch.testing.assert_close(attend_written_out(*tensors, mask), torch.cat(alone))
 
 
-@pytest.mark.parametrize("keys", [FUSED_FROM_KEYS - 1, FUSED_FROM_KEYS])
-def test_the_form_is_chosen_by_the_number_of_keys(monkeypatch, keys):
+@pytest.mark.parametrize(
+    ("keys", "wants_gradient", "form"),
+    [
+        (FUSED_FROM_KEYS - 1, False, "attend_written_out"),
+        (FUSED_FROM_KEYS - 1, True, "attend_direct"),
+        (FUSED_FROM_KEYS, False, "attend_fused"),
+        (FUSED_FROM_KEYS, True, "attend_fused"),
+    ],
+)
+def test_the_form_is_chosen_by_the_number_of_keys_and_whether_a_gradient_is_wanted(
+    monkeypatch, keys, wants_gradient, form
+):
     used = []
-    for name in ("attend_fused", "attend_written_out"):
+    for name in ("attend_fused", "attend_written_out", "attend_direct"):
         original = getattr(attention, name)
         monkeypatch.setattr(attention, name, lambda *a, n=name, f=original: (used.append(n), f(*a))[1])
     tensors = inputs(torch.float32, d_k=4, d_v=4, length=keys)
-    attend(*tensors, causal_mask(keys))
-    assert used == ["attend_fused" if keys >= FUSED_FROM_KEYS else "attend_written_out"]
+    with torch.set_grad_enabled(wants_gradient):
+        attend(*tensors, causal_mask(keys))
+    assert used == [form]
+
+
+def test_the_direct_gradient_is_the_numerical_one():
+    mask = MASKS["packed and causal"]
+    tensors = [t.detach()[:, :2].requires_grad_() for t in inputs(torch.float64, d_k=3, d_v=2)]
+    assert torch.autograd.gradcheck(lambda *QKV: attend_direct(*QKV, mask), tensors)
+
+
+def test_the_direct_form_takes_heads_that_lie_apart_in_memory():
+    """As `split_heads` gives them: slices of a wider tensor, transposed."""
+    wide = torch.randn(2, L, 3 * 12, dtype=torch.float64)
+    heads = [part.view(2, L, 3, 4).transpose(1, 2).requires_grad_() for part in wide.split(12, dim=-1)]
+    mask = MASKS["causal and padding"]
+    one, other = (values_and_gradients(form, *heads, mask) for form in (attend_written_out, attend_direct))
+    for got, want in zip(other, one, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
 
 
 def test_both_forms_agree_at_the_length_where_the_choice_changes():

@@ -33,6 +33,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "pieces and dropout": ("batch.tokens_at_once=40", "model.P_drop=0.3"),
     "bf16": ("training.precision=bf16",),
     "BPE-dropout": ("subwords.dropout=0.3",),
+    "cooldown": ("optimizer.cooldown=0.6",),
     "validation with translation": ("training.validate_steps=7", "training.validation_sentences=2"),
 }
 

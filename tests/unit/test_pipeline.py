@@ -98,7 +98,7 @@ def test_the_recipe_that_is_stored_has_the_subwords_the_corpus_has(corpus, tmp_p
     done = train(corpus, out, recipe=SHORT, changes=["training.max_steps=1"], on_event=said.append)
     assert done.recipe.subwords.vocab_size == corpus.target_subwords.vocab_size == 340
     texts = [event.text for event in said if isinstance(event, Said)]
-    assert "the corpus has 340 subwords, where recipe test asks for 37,000" in texts
+    assert "vocabulary: the 340 subwords of the corpus (recipe test alone would take 37,000)" in texts
 
 
 def test_a_corpus_with_two_vocabularies(separate_corpus, tmp_path):
@@ -195,6 +195,8 @@ def test_a_wrong_change_is_refused_before_anything_is_written(corpus, tmp_path, 
 def test_a_wrong_device_and_a_wrong_corpus(corpus, tmp_path):
     with pytest.raises(ConfigError, match="cannot be used"):
         train(corpus, tmp_path / "run", recipe=SHORT, device="cuda:99")
+    with pytest.raises(ConfigError, match="device 'gpu' is none of cpu, cuda"):
+        train(corpus, tmp_path / "run", recipe=SHORT, device="gpu")
     with pytest.raises(DataError, match="not a prepared corpus"):
         train(tmp_path, tmp_path / "run", recipe=SHORT)
     assert not (tmp_path / "run").exists()

@@ -105,6 +105,7 @@ def test_what_is_none_is_left_out():
         "epsilon": 1e-09,
         "warmup_steps": 4000,
         "factor": 1.0,
+        "cooldown": 0.0,
     }
 
 
@@ -215,7 +216,7 @@ def test_wrong_changes_name_the_field(change, said):
 def test_an_unknown_field_is_met_with_those_there_are():
     with pytest.raises(ConfigError) as caught:
         Recipe().with_changes(["optimizer.beta1=0.9"])
-    assert caught.value.cure == "fields here: beta_1, beta_2, epsilon, factor, warmup_steps"
+    assert caught.value.cure == "fields here: beta_1, beta_2, cooldown, epsilon, factor, warmup_steps"
 
 
 @pytest.mark.parametrize(

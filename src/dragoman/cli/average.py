@@ -21,6 +21,9 @@ def average(
         int | None,
         typer.Option("--last", min=1, help="Of a run: how many of its last checkpoints (paper: 5; big: 20)."),
     ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a model that stands at --out.")
+    ] = False,
 ) -> None:
     """Average the weights of checkpoints into a model.
 
@@ -30,6 +33,6 @@ def average(
     from dragoman.pipeline import average as run
 
     one_run = len(checkpoints) == 1 and not (checkpoints[0] / "manifest.json").is_file()
-    written = run(checkpoints[0] if one_run else checkpoints, out, last=last)
+    written = run(checkpoints[0] if one_run else checkpoints, out, last=last, overwrite=overwrite)
     names = read_manifest(written).averaged
     say(f"wrote {written}, the average of {len(names)}: {', '.join(names)}")

@@ -21,7 +21,7 @@ def compare(
     metric: Annotated[
         Literal["bleu", "chrf", "paper"], typer.Option("--metric", help="What to compare by.")
     ] = "bleu",
-    samples: Annotated[int, typer.Option("--samples", min=1, help="Resampled test sets.")] = 1000,
+    samples: Annotated[int, typer.Option("--samples", min=100, help="Resampled test sets.")] = 1000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the resampling.")] = 12345,
     target_language: TargetLanguage = None,
     json: Json = False,

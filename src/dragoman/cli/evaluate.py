@@ -39,8 +39,8 @@ def evaluate(
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="With a model: also write its translations there.")
     ] = None,
-    beam_size: BeamSize = 4,
-    alpha: Alpha = 0.6,
+    beam_size: BeamSize = None,
+    alpha: Alpha = None,
     paper: Annotated[
         bool,
         typer.Option(
@@ -133,8 +133,8 @@ def _evaluate_model(
     reference: str,
     *,
     out: str | None,
-    beam_size: int,
-    alpha: float,
+    beam_size: int | None,
+    alpha: float | None,
     paper: bool,
     target_language: str | None,
     device: str,

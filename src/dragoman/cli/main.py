@@ -29,6 +29,7 @@ from dragoman.errors import DragomanError
 EXIT_OTHER = 1
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 EXIT_OF_SIGNAL = 128  # and the signal's number, as shells have it
 
 
@@ -64,7 +65,9 @@ def _ended(text: str, code: int) -> SystemExit:
 
 def _in_words(error: OSError) -> str:
     reason = error.strerror or str(error) or type(error).__name__
-    return f"{reason}\n  where: {error.filename}" if error.filename else reason
+    where = f"\n  where: {error.filename}" if error.filename else ""
+    cure = "\n  cure:  free some space, or write elsewhere" if error.errno in _FULL else ""
+    return f"{reason}{where}{cure}"
 
 
 def _let_go_of_output() -> None:
@@ -82,7 +85,7 @@ app = typer.Typer(
     epilog=(
         "Start here: dragoman demo. Your own texts: prepare, train, translate, evaluate. Exit codes: 0 done; 2 option or "
         "recipe, 3 text, 4 model not usable; 5 loss not finite; 6 library missing; 75 training stopped and saved "
-        "(go on with --resume); 1 anything else."
+        "(go on with --resume); 130, 143 stopped by Ctrl-C, SIGTERM; 141 reader of the output gone; 1 anything else."
     ),
     no_args_is_help=True,
     add_completion=False,

@@ -19,9 +19,20 @@ PrecisionOption = Annotated[
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="CPU threads; all cores unless given.")]
-BeamSize = Annotated[int, typer.Option("--beam-size", min=1, help="Beam search of this width; 1 is greedy.")]
+BeamSize = Annotated[
+    int | None,
+    typer.Option(
+        "--beam-size",
+        min=1,
+        help="Beam search of this width; 1 is greedy. As the model's recipe unless given (paper: 4).",
+    ),
+]
 Alpha = Annotated[
-    float, typer.Option("--alpha", help="Exponent of the length penalty ((5 + n) / 6)^alpha (paper: 0.6).")
+    float | None,
+    typer.Option(
+        "--alpha",
+        help="Exponent of the length penalty ((5 + n) / 6)^alpha. As the model's recipe unless given (paper: 0.6).",
+    ),
 ]
 TargetLanguage = Annotated[
     str | None,

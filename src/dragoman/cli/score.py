@@ -27,7 +27,7 @@ def score(
         bool,
         typer.Option("--pieces", help="Score the pieces that translate --json wrote: reproduces its scores."),
     ] = False,
-    alpha: Alpha = 0.6,
+    alpha: Alpha = None,
     device: Device = "cpu",
     precision: PrecisionOption = "fp32",
     threads: Threads = None,
@@ -58,13 +58,14 @@ def score(
                 cure="give one translation for each line",
             )
     translator = Translator.load(model, device=device, precision=precision)
+    exponent = translator.search.alpha if alpha is None else alpha
     start = 0
     for run in chunks(sources):
         stop = start + len(run)
         if pieces:
-            scores = translator.score_pieces(run, rows[start:stop], alpha=alpha)
+            scores = translator.score_pieces(run, rows[start:stop], alpha=exponent)
         else:
-            scores = translator.score(run, texts[start:stop], alpha=alpha)
+            scores = translator.score(run, texts[start:stop], alpha=exponent)
         for number, value in enumerate(scores, start=start + 1):
             typer.echo(json_format.dumps({"line": number, "score": value}) if json else f"{value:.6f}")
         start = stop

@@ -38,8 +38,8 @@ def translate(
     ] = "-",
     *,
     out: Annotated[str, typer.Option("--out", "-o", help="Where to write; - is standard output.")] = "-",
-    beam_size: BeamSize = 4,
-    alpha: Alpha = 0.6,
+    beam_size: BeamSize = None,
+    alpha: Alpha = None,
     n_best: Annotated[
         int,
         typer.Option(
@@ -80,6 +80,8 @@ def translate(
         )
     use_threads(threads)
     translator = Translator.load(model, device=device, precision=precision)
+    width = translator.search.beam_size if beam_size is None else beam_size
+    exponent = translator.search.alpha if alpha is None else alpha
 
     def work(translator: Translator, units: list[str]) -> list[Translation]:
         if sample:
@@ -89,11 +91,11 @@ def translate(
                 temperature=temperature,
                 top_k=top_k,
                 top_p=top_p,
-                alpha=alpha,
+                alpha=exponent,
                 n=n_best,
                 first=number,
             )
-        return translator.translate(units, beam_size=beam_size, alpha=alpha, n_best=n_best)
+        return translator.translate(units, beam_size=width, alpha=exponent, n_best=n_best)
 
     number = 0
     problems: dict[str, int] = {}

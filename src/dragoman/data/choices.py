@@ -98,7 +98,7 @@ def check_place(place: Path, overwrite: Overwrite) -> None:
         raise DataError(
             "the directory to make exists and is not empty",
             where=str(place),
-            cure="choose another, or ask to replace it",
+            cure="choose another, or let it be replaced (--overwrite)",
         )
     elif place.exists() and not place.is_dir():
         raise DataError(

@@ -32,6 +32,7 @@ from dragoman.text.subwords import SizePolicy
 __all__ = ["PreparedCorpus", "Progress", "open_prepared", "prepare"]
 
 MAX_UNIT_TOKENS = 1_024
+FEW_PAIRS = 1_000  # below this, the report says so
 
 
 def prepare(
@@ -136,6 +137,7 @@ def _take_censuses(texts: Texts, choices: Choices) -> tuple[dict[Split, Census],
         dev = _census(texts.dev, Role.DEV, choices)
         notes = _overlap_notes(train, dev)
     else:
+        _check_left(train, Role.TRAIN, "train")
         split_off_dev(train, seed=choices.seed, dev_size=choices.dev_size)
         dev = train
         notes = [
@@ -144,7 +146,7 @@ def _take_censuses(texts: Texts, choices: Choices) -> tuple[dict[Split, Census],
         ]
     _check_left(train, Role.TRAIN, "train")
     _check_left(dev, Role.DEV, "dev")
-    return {"train": train, "dev": dev}, notes + _entity_notes(train, choices)
+    return {"train": train, "dev": dev}, notes + _size_notes(train) + _entity_notes(train, choices)
 
 
 def _census(text: ParallelText, role: Role, choices: Choices) -> Census:
@@ -157,6 +159,21 @@ def _census(text: ParallelText, role: Role, choices: Choices) -> Census:
 def _overlap_notes(train: Census, dev: Census) -> list[str]:
     same = len(same_text(train, dev.keys[dev.roles == Role.DEV]))
     return [f"{same:,} training pairs have the text of a dev pair: scores on it flatter"] if same else []
+
+
+def _size_notes(census: Census) -> list[str]:
+    """What is likely a mistake, or cannot lead to a translator."""
+    pairs, notes = census.count(Role.TRAIN), []
+    columns = census.text.columns or (0, 1)
+    same = census.text.columns is None and file_names(census.text.source) == file_names(census.text.target)
+    if same or columns[0] == columns[1]:
+        notes.append("source and target are the same text: a model of it learns to copy, not to translate")
+    if pairs < FEW_PAIRS:
+        notes.append(
+            f"{pairs:,} training pairs are few: a model learns them by heart; to translate other text it wants some "
+            "ten thousand at the very least"
+        )
+    return notes
 
 
 def _entity_notes(census: Census, choices: Choices) -> list[str]:

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from dragoman.model.attention_direct import attend_direct
 from dragoman.model.config import ModelShape
 
 Heads = Float[Tensor, "B h L d"]
@@ -79,9 +80,12 @@ def attend(
     V: Float[Tensor, "#B h K d_v"],
     mask: Bool[Tensor, "#B #h #Q K"] | None = None,
 ) -> Float[Tensor, "B h Q d_v"]:
-    """Eq. 1 by whichever of the two forms is the faster for these shapes and this device."""
-    fused = Q.is_cuda or K.shape[-2] >= FUSED_FROM_KEYS
-    return attend_fused(Q, K, V, mask) if fused else attend_written_out(Q, K, V, mask)
+    """Eq. 1 by whichever of its forms is the fastest for these shapes and this device."""
+    if Q.is_cuda or K.shape[-2] >= FUSED_FROM_KEYS:
+        return attend_fused(Q, K, V, mask)
+    if torch.is_grad_enabled() and Q.requires_grad and Q.shape[0] == K.shape[0]:
+        return attend_direct(Q, K, V, mask)
+    return attend_written_out(Q, K, V, mask)
 
 
 def split_heads(x: Float[Tensor, "B L hd"], h: int) -> Float[Tensor, "B h L d"]:

@@ -29,6 +29,15 @@ def keep_mask(
     return torch.ge(bits.view(torch.int16)[:count], threshold, out=kept).view(shape)
 
 
+def add_dropped(
+    x: Float[Tensor, "*B d"], y: Float[Tensor, "*B d"], P_drop: float, training: bool
+) -> Float[Tensor, "*B d"]:
+    """x + Dropout(y), in one pass, and rounded once to the number format."""
+    if not training or P_drop == 0.0 or y.is_cuda:
+        return x + dropout(y, P_drop, training)
+    return torch.addcmul(x, y, keep_mask(y.shape, P_drop, y.device, y.dtype), value=1.0 / (1.0 - P_drop))
+
+
 def dropout(x: Float[Tensor, "*B d"], P_drop: float, training: bool) -> Float[Tensor, "*B d"]:
     """Sets elements to zero with probability P_drop and scales the others, while training."""
     if not training or P_drop == 0.0:

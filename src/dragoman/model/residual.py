@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.model.config import ModelShape
-from dragoman.model.dropout import dropout
+from dragoman.model.dropout import add_dropped
 
 LAYER_NORM_EPSILON = 1e-6
 
@@ -34,5 +34,5 @@ class PostNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "B L d_model"], sublayer: SubLayer) -> Float[Tensor, "B L d_model"]:
         """Applies the sub-layer to x and joins the two."""
-        y: Tensor = self.norm(x + dropout(sublayer(x), self.P_drop, self.training))
+        y: Tensor = self.norm(add_dropped(x, sublayer(x), self.P_drop, self.training))
         return y

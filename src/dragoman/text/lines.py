@@ -139,7 +139,7 @@ def decode_unit(unit: RawUnit, *, bad_bytes: BadBytes, where: str, number: int) 
             f"byte 0x{unit.data[error.start]:02x} is not UTF-8 here",
             where=f"{where}, line {number}, column byte {error.start + 1}, "
             f"byte offset {unit.offset + error.start} of the file (from 0)",
-            cure="convert the file to UTF-8, or choose to replace such bytes or to skip such lines",
+            cure="convert the file to UTF-8, or replace such bytes or leave such lines out (--bad-bytes)",
         ) from error
 
 

@@ -44,6 +44,7 @@ class Place(Record):
         scheduled: the checkpoint was due, or the best so far; not written only because training stopped.
         due_seconds: training time when the last scheduled one was written.
         threads: of torch, on which the last bits depend.
+        cooldown: begin and number of updates of the fall of the rate at the run's end, once it is planned.
     """
 
     step: Count
@@ -57,6 +58,7 @@ class Place(Record):
     scheduled: bool = True
     due_seconds: float = 0.0
     threads: Count = 1
+    cooldown: tuple[Count, Count] | None = None
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ n target tokens, V vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +20,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-# Rows of logits held at once: a block of them should stay in the cache.
-ROWS_AT_ONCE = 512
+# Bytes of the logits that exist at once, and of the probabilities in float32 made of them at once on a CPU: these
+# should stay in its cache.
+BLOCK_BYTES = 64 << 20
+CACHE_BYTES = 2 << 20
+_SMALLEST = 1e-30  # of a probability whose logarithm is still exact in float32
 
 
 @dataclass(frozen=True)
@@ -70,34 +74,31 @@ class _OutputLoss(torch.autograd.Function):
         ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, eps_ls: float, with_gradient: bool
     ) -> tuple[Tensor, Tensor]:
         wide = torch.float64 if hidden.dtype == torch.float64 else torch.float32
-        low = eps_ls / (weight.shape[0] - 1)
+        V = weight.shape[0]
+        low = eps_ls / (V - 1)
         high = 1.0 - eps_ls - low
         log_Z = torch.empty(hidden.shape[0], dtype=wide, device=hidden.device)
         true_logits = torch.empty_like(log_Z)
-        grad_hidden = torch.empty_like(hidden)
-        grad_weight = torch.zeros(weight.shape, dtype=wide, device=weight.device)
-        for start in range(0, hidden.shape[0], ROWS_AT_ONCE):
-            rows = slice(start, start + ROWS_AT_ONCE)
+        grad_hidden = torch.empty_like(hidden) if with_gradient else None
+        grad_weight = torch.zeros(weight.shape, dtype=wide, device=weight.device) if with_gradient else None
+        for rows in _blocks(0, hidden.shape[0], BLOCK_BYTES // (V * hidden.element_size())):
             x = hidden[rows]
             logits = F.linear(x, weight)
             true_logits[rows] = logits.gather(-1, targets[rows, None])[:, 0]
-            if not with_gradient:
+            if grad_hidden is None or grad_weight is None:
                 log_Z[rows] = logits.to(wide).logsumexp(dim=-1)
                 continue
-            p = logits.softmax(dim=-1, dtype=wide)
-            # Of the largest logit, log Z = logit - log p; the largest p is at least 1/V, far from underflow.
-            log_Z[rows] = logits.amax(dim=-1) - p.amax(dim=-1).log()
-            p.scatter_add_(
-                -1, targets[rows, None], torch.full((len(x), 1), -high, dtype=wide, device=p.device)
-            )
-            gradient = p.to(hidden.dtype)
-            torch.mm(gradient, weight, out=grad_hidden[rows])
-            grad_weight += gradient.t() @ x
+            at_once = CACHE_BYTES // (V * 4) if logits.device.type == "cpu" else len(logits)
+            for part in _blocks(0, len(logits), max(at_once, 64)):
+                there = slice(rows.start + part.start, rows.start + part.stop)
+                log_Z[there] = _to_gradient(logits[part], targets[there], high)
+            torch.mm(logits, weight, out=grad_hidden[rows])
+            grad_weight += logits.t() @ x
         # The sum of all logits of a row is x times the sum of all rows of the weight.
         hidden_sum, weight_sum = hidden.sum(dim=0, dtype=wide), weight.sum(dim=0, dtype=wide)
         nll = (log_Z - true_logits).sum()
         smoothed = log_Z.sum() - high * true_logits.sum() - low * (hidden_sum @ weight_sum)
-        if with_gradient:
+        if grad_hidden is not None and grad_weight is not None:
             grad_hidden -= (low * weight_sum).to(hidden.dtype)
             grad_weight -= low * hidden_sum
             ctx.save_for_backward(grad_hidden, grad_weight.to(weight.dtype))
@@ -108,6 +109,27 @@ class _OutputLoss(torch.autograd.Function):
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         grads = [grad * upstream[0].to(grad.dtype) for grad in ctx.saved_tensors]
         return (*grads, None, None, None)
+
+
+def _blocks(start: int, stop: int, size: int) -> Iterator[slice]:
+    """The range in pieces of at most `size` (at least 1)."""
+    for first in range(start, stop, max(size, 1)):
+        yield slice(first, min(first + max(size, 1), stop))
+
+
+def _to_gradient(logits: Tensor, targets: Tensor, high: float) -> Tensor:
+    """Turns logits (n, V) in place into p, less `high` at the true token; returns log Z of each row (n,)."""
+    wide = torch.float64 if logits.dtype == torch.float64 else torch.float32
+    at = targets[:, None]
+    true_logits = logits.gather(-1, at).to(wide)
+    p = logits.softmax(dim=-1, dtype=wide)
+    p_true = p.gather(-1, at)
+    log_Z = (true_logits - p_true.log())[:, 0]
+    lost = p_true[:, 0] < _SMALLEST
+    if lost.any():
+        log_Z[lost] = logits[lost].to(wide).logsumexp(dim=-1)
+    logits.copy_(p.scatter_(-1, at, p_true - high))
+    return log_Z
 
 
 def output_loss(

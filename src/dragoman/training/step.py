@@ -21,7 +21,7 @@ from dragoman.recipe import Recipe
 from dragoman.text.subwords import Subwords
 from dragoman.training.loss import output_loss
 from dragoman.training.optimizer import FlatAdam
-from dragoman.training.schedule import learning_rate
+from dragoman.training.schedule import Cooldown, learning_rate
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,15 @@ def gradient(
     return loss_sum, nll_sum
 
 
-def update(model: Transformer, optimizer: FlatAdam, batch: Batch, recipe: Recipe, step: int) -> Update:
-    """Update number `step` (from 1) of the model in place.
+def update(
+    model: Transformer,
+    optimizer: FlatAdam,
+    batch: Batch,
+    recipe: Recipe,
+    step: int,
+    cooldown: Cooldown | None = None,
+) -> Update:
+    """Update number `step` (from 1) of the model in place; `cooldown` where the rate falls at the run's end.
 
     Raises:
         NonFiniteLoss: the loss or the gradient is infinite or not a number; no weight was changed.
@@ -114,6 +121,7 @@ def update(model: Transformer, optimizer: FlatAdam, batch: Batch, recipe: Recipe
         d_model=model.config.d_model,
         warmup_steps=recipe.optimizer.warmup_steps,
         factor=recipe.optimizer.factor,
+        cooldown=cooldown,
     )
     optimizer.step(rate)
     return Update(loss_sum / batch.target_tokens, nll_sum / batch.target_tokens, rate, norm)

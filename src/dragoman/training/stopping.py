@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+REPEAT_SECONDS = 1.0  # a signal so soon after the first is the same request
 
 
 class StopRequest:
@@ -17,6 +20,7 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.signal_name: str | None = None
+        self.seconds = 0.0  # of the monotonic clock, when it came
 
     def __bool__(self) -> bool:
         return self.signal_name is not None
@@ -24,7 +28,9 @@ class StopRequest:
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """Turns SIGINT and SIGTERM into a request; a second one acts at once, as always.
+    """Turns SIGINT and SIGTERM into a request; a second one acts at once, as always, but not within a second.
+
+    (A key held down, or a supervisor that signals a process and its group, sends the same request twice.)
 
     Outside the main thread, where Python allows no handlers, signals keep their meaning.
     """
@@ -36,8 +42,12 @@ def stop_on_signals() -> Iterator[StopRequest]:
     before = {s: signal.getsignal(s) or signal.SIG_DFL for s in (signal.SIGINT, signal.SIGTERM)}
 
     def ask(number: int, _frame: FrameType | None) -> None:
-        request.signal_name = signal.Signals(number).name
-        signal.signal(number, before[signal.Signals(number)])
+        if request and time.monotonic() - request.seconds >= REPEAT_SECONDS:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+            signal.raise_signal(number)
+        if not request:
+            request.signal_name, request.seconds = signal.Signals(number).name, time.monotonic()
 
     for number in before:
         signal.signal(number, ask)

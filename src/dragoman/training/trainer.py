@@ -24,6 +24,7 @@ from dragoman.recipe import Recipe
 from dragoman.standing import standing
 from dragoman.training.checkpoint import Checkpoint, Place, save_checkpoint, threads
 from dragoman.training.events import Emit, Ended, Said, Saved, Started, Stepped, Validated
+from dragoman.training.schedule import Cooldown, cooldown_due
 from dragoman.training.step import Update, optimizer_for, update
 from dragoman.training.stopping import StopRequest
 from dragoman.training.validation import dev_loss
@@ -92,7 +93,10 @@ class Trainer:
                     "for bit as it would have"
                 )
             )
-        self.place = place.model_copy(update={"threads": threads()})
+        changes: dict[str, object] = {"threads": threads()}
+        if self._cooldown_due(place.step, place.seconds) is None:  # the run is longer now than it was to be
+            changes["cooldown"] = None
+        self.place = place.model_copy(update=changes)
         self._saved_step = place.step
 
     def _check_same_run(self, checkpoint: Checkpoint) -> None:
@@ -160,12 +164,26 @@ class Trainer:
 
     def _update(self, batch: Batch, cursor: Cursor, clock: _Clock) -> None:
         began, epoch, step = time.perf_counter(), self.place.epoch, self.place.step + 1
-        done = update(self.model, self.optimizer, batch, self.recipe, step)
+        cooldown = self._cooldown(clock.seconds())
+        done = update(self.model, self.optimizer, batch, self.recipe, step, cooldown)
         self._recent.append((time.perf_counter() - began, batch.source_tokens + batch.target_tokens))
         self.place = self.place.model_copy(
             update={"step": step, "epoch": cursor.epoch, "batch": cursor.batch}
         )
         self.emit(self._stepped(done, batch, epoch, clock))
+
+    def _cooldown(self, seconds: float) -> Cooldown | None:
+        """The cooldown as planned when it began; it then stays as it is, whatever the clock says."""
+        if self.place.cooldown is None and (due := self._cooldown_due(self.place.step, seconds)) is not None:
+            self.place = self.place.model_copy(update={"cooldown": (due.begin, due.steps)})
+        return None if self.place.cooldown is None else Cooldown(*self.place.cooldown)
+
+    def _cooldown_due(self, step: int, seconds: float) -> Cooldown | None:
+        training = self.recipe.training
+        share = self.recipe.optimizer.cooldown
+        return cooldown_due(
+            share, step, seconds, max_steps=training.max_steps, max_minutes=training.max_minutes
+        )
 
     def _stepped(self, done: Update, batch: Batch, epoch: int, clock: _Clock) -> Stepped:
         seconds, tokens = map(sum, zip(*self._recent, strict=True))

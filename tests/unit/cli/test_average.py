@@ -60,3 +60,12 @@ def test_something_in_the_way_stays(lab, tmp_path):
     (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
     refused(2, "average", lab.run, "--out", tmp_path)
     assert everything_in(tmp_path) == ["mine.txt"]
+
+
+def test_a_model_is_replaced_only_if_asked(lab, tmp_path):
+    done("average", lab.run, "--last", 1, "--out", tmp_path / "m")
+    before = (tmp_path / "m" / "model.safetensors").read_bytes()
+    assert "--overwrite" in refused(2, "average", lab.run, "--out", tmp_path / "m")
+    assert (tmp_path / "m" / "model.safetensors").read_bytes() == before
+    done("average", lab.run, "--out", tmp_path / "m", "--overwrite")
+    assert (tmp_path / "m" / "model.safetensors").read_bytes() != before

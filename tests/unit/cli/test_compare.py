@@ -25,22 +25,22 @@ def lines_of(path):
 
 
 def test_json_is_what_the_library_says(texts):
-    result = done("compare", *texts, "--samples", 50, "--seed", 3, "--json")
-    wanted = compare(*map(lines_of, texts), samples=50, seed=3, target_language="de")
+    result = done("compare", *texts, "--samples", 100, "--seed", 3, "--json")
+    wanted = compare(*map(lines_of, texts), samples=100, seed=3, target_language="de")
     assert result.json == wanted.as_dict()
     assert result.json["difference"] > 0
 
 
 def test_for_people_there_are_four_lines(texts):
-    result = done("compare", *texts, "--samples", 20)
+    result = done("compare", *texts, "--samples", 100)
     assert [line.split()[0] for line in result.lines[:3]] == ["A", "B", "A"]
     assert "p = " in result.lines[2]
-    assert "bs:20|seed:12345" in result.lines[3]
+    assert "bs:100|seed:12345" in result.lines[3]
 
 
 @pytest.mark.parametrize("metric", ["bleu", "chrf", "paper"])
 def test_each_metric_and_each_seed(texts, metric):
-    command = ("compare", *texts, "--samples", 20, "--metric", metric, "--json")
+    command = ("compare", *texts, "--samples", 100, "--metric", metric, "--json")
     first = done(*command).json
     assert first == done(*command).json
     assert first["interval_a"] != done(*command, "--seed", 1).json["interval_b"]
@@ -48,12 +48,12 @@ def test_each_metric_and_each_seed(texts, metric):
 
 
 def test_the_same_output_twice_is_no_difference(texts):
-    result = done("compare", texts[0], texts[0], texts[2], "--samples", 20, "--json").json
+    result = done("compare", texts[0], texts[0], texts[2], "--samples", 100, "--json").json
     assert (result["difference"], result["p_value"]) == (0.0, 1.0)
 
 
 def test_a_target_language_chooses_the_tokenizer(texts):
-    assert "tok:zh" in done("compare", *texts, "--samples", 5, "--target-language", "zh").lines[3]
+    assert "tok:zh" in done("compare", *texts, "--samples", 100, "--target-language", "zh").lines[3]
 
 
 def test_what_does_not_fit_is_refused_and_named(texts, tmp_path):
@@ -64,7 +64,9 @@ def test_what_does_not_fit_is_refused_and_named(texts, tmp_path):
     assert "reference.de has 10" in message
     assert "good.de" not in message
     assert "missing" in refused(3, "compare", good, worse, tmp_path / "missing")
-    assert "samples" in refused(2, "compare", *texts, "--samples", 0)
+    assert "samples" in refused(
+        2, "compare", *texts, "--samples", 99
+    )  # an interval of 95% from so few says little
     assert "metric" in refused(2, "compare", *texts, "--metric", "frob")
     (tmp_path / "latin").write_bytes(b"\xff\n")
     assert "latin" in refused(3, "compare", good, tmp_path / "latin", reference)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
@@ -152,6 +153,7 @@ def test_an_error_of_the_system_names_its_file():
     assert main._in_words(FileNotFoundError(2, "No such file", "a/b")) == "No such file\n  where: a/b"
     assert main._in_words(OSError("odd")) == "odd"
     assert main._in_words(OSError()) == "OSError"
+    assert "\n  cure:  free some space" in main._in_words(OSError(errno.ENOSPC, "No space left on device"))
 
 
 def test_a_full_disk_is_told_in_words():
@@ -160,7 +162,7 @@ def test_a_full_disk_is_told_in_words():
     with open("/dev/full", "wb") as full:
         result = finish(start("recipe", "show", "base", stdout=full))
     assert result.code == 1
-    assert result.err == "dragoman: No space left on device\n"
+    assert result.err == "dragoman: No space left on device\n  cure:  free some space, or write elsewhere\n"
 
 
 def test_a_reader_that_has_gone_is_no_news():

@@ -25,6 +25,7 @@ from command_line import (
     write_lines,
 )
 
+from dragoman.bundle import open_bundle, write_bundle
 from dragoman.cli import talk
 from dragoman.cli.units import RUN_UNITS
 from dragoman.translator import Translator
@@ -224,6 +225,23 @@ def test_options_of_the_search_reach_it(lab, translator):
         "translate", lab.run, lab.dev_source, "--precision", "bf16", "--threads", 1, "--device", "cpu"
     )
     assert len(result.lines) == 20
+
+
+def test_beam_and_alpha_are_those_of_the_models_recipe_unless_given(lab, tmp_path):
+    bundle, changed = open_bundle(lab.model), tmp_path / "changed"
+    recipe = bundle.facts.recipe.with_changes(["search.beam_size=2", "search.alpha=1.5"])
+    write_bundle(changed, replace(bundle.facts, recipe=recipe), bundle.weights(), step=bundle.manifest.step)
+    given = ("--beam-size", 2, "--alpha", 1.5)
+    wanted = done("translate", lab.run, lab.dev_source, "--json", *given)
+    found = done("translate", changed, lab.dev_source, "--json")
+    assert found.out == wanted.out
+    assert found.out != done("translate", lab.run, lab.dev_source, "--json").out
+    pieces = tmp_path / "pieces.jsonl"
+    pieces.write_bytes(found.out)
+    scores = [record["score"] for record in done("score", changed, pieces, "--pieces", "--json").records]
+    assert scores == pytest.approx([record["score"] for record in found.records], abs=1e-4)
+    evaluated = done("evaluate", changed, lab.dev_source, lab.dev_target, "--json").json
+    assert "|beam:2|alpha:1.5|" in evaluated[0]["signature"]
 
 
 def test_sampling_follows_its_seed_whatever_the_runs(lab, tmp_path):

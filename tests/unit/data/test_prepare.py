@@ -106,6 +106,33 @@ def test_a_dev_set_is_split_off_by_seed_and_said(corpus: Corpus) -> None:
     assert prepared.dev.line_numbers.tolist() != other.dev.line_numbers.tolist()
 
 
+def test_an_empty_text_is_named(corpus: Corpus) -> None:
+    corpus.write([], [])
+    with pytest.raises(DataError, match=r"train set: the text is empty\n.*t\.en.*t\.de"):
+        corpus.prepare()
+    corpus.write(["", " "], ["", "x"])
+    with pytest.raises(DataError, match=r"train set: .*blank"):
+        corpus.prepare()
+    assert not corpus.out.exists()
+
+
+def test_what_is_likely_a_mistake_is_said(corpus: Corpus) -> None:
+    same = "source and target are the same text"
+    few = "206 training pairs are few"
+    notes = corpus.prepare(dev_size=10).notes
+    assert not any(same in note for note in notes)
+    assert any(few in note for note in notes)
+    one = prepare(corpus.folder / "t.en", corpus.folder / "t.en", out=corpus.folder / "copy", vocab_size=300)
+    assert any(same in note for note in one.notes)
+    corpus.write(ENGLISH * 5, GERMAN * 5)
+    many = corpus.prepare(
+        out=corpus.folder / "many",
+        dev_source=write(corpus.folder / "d.en", ["x"]),
+        dev_target=write(corpus.folder / "d.de", ["y"]),
+    )
+    assert not any("are few" in note for note in many.notes)
+
+
 def test_training_pairs_of_the_same_text_as_a_split_off_one_are_left_out(corpus: Corpus) -> None:
     corpus.write(ENGLISH * 2, GERMAN * 2)
     prepared = corpus.prepare(dev_size=20)
@@ -335,7 +362,7 @@ def test_what_is_no_subword_model_is_refused(corpus: Corpus) -> None:
 @pytest.mark.parametrize("units", [[], ["", " "], ["x"]])
 def test_a_corpus_with_nothing_to_use_is_refused(corpus: Corpus, units: list[str]) -> None:
     corpus.write(units, units)
-    with pytest.raises((ConfigError, DataError), match="dev set"):
+    with pytest.raises((ConfigError, DataError), match="dev set|train set"):
         corpus.prepare()
     assert corpus.names() == ["t.de", "t.en"]
 

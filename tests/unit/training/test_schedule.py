@@ -1,12 +1,14 @@
-"""Eq. 3, by hand."""
+"""Eq. 3, by hand; and the cooldown that short runs may end in."""
 
 from __future__ import annotations
 
 import itertools
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dragoman.training.schedule import learning_rate
+from dragoman.training.schedule import COOLED_DOWN, Cooldown, cooldown_due, learning_rate, share_done
 
 # step, d_model, warmup_steps -> d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5), by a pocket calculator
 TABLE = [
@@ -50,3 +52,54 @@ def test_the_factor_scales_all_of_it():
 def test_steps_are_counted_from_one(step):
     with pytest.raises(AssertionError, match="from 1"):
         learning_rate(step, d_model=32, warmup_steps=50)
+
+
+@pytest.mark.parametrize(
+    ("step", "factor"), [(1, 1.0), (100, 1.0), (110, 0.905), (150, 0.525), (200, 0.05), (999, 0.05)]
+)
+def test_in_a_cooldown_the_rate_falls_linearly_to_a_twentieth_and_stays(step, factor):
+    plain = learning_rate(step, d_model=32, warmup_steps=50)
+    cooled = learning_rate(step, d_model=32, warmup_steps=50, cooldown=Cooldown(begin=100, steps=100))
+    assert cooled == pytest.approx(factor * plain, rel=1e-12)
+
+
+def due(share, step, seconds, max_steps=1000, max_minutes=None):
+    return cooldown_due(share, step, seconds, max_steps=max_steps, max_minutes=max_minutes)
+
+
+def test_a_cooldown_begins_with_the_last_share_of_the_updates():
+    assert due(0.2, 799, 50.0) is None
+    assert due(0.2, 800, 50.0) == Cooldown(begin=800, steps=200)
+    assert due(0.2, 850, 50.0) == Cooldown(begin=850, steps=150)
+
+
+def test_or_of_the_minutes_whichever_end_is_nearer():
+    assert due(0.25, 300, 449.0, max_minutes=10.0) is None
+    # 300 updates in 450 seconds, so 100 in the 150 left
+    assert due(0.25, 300, 450.0, max_minutes=10.0) == Cooldown(begin=300, steps=100)
+    # the last update is nearer than the last minute
+    assert due(0.25, 750, 100.0, max_minutes=10.0) == Cooldown(begin=750, steps=250)
+
+
+def test_there_is_none_unless_asked_for_nor_before_the_first_update():
+    assert due(0.0, 1000, 1e9, max_minutes=1.0) is None
+    assert due(0.9, 0, 59.0, max_minutes=1.0) is None
+
+
+@given(
+    share=st.floats(0.01, 0.99),
+    step=st.integers(1, 1000),
+    seconds=st.floats(0.0, 700.0),
+    minutes=st.one_of(st.none(), st.just(10.0)),
+)
+def test_a_cooldown_is_planned_exactly_when_so_much_is_over_and_ends_with_the_updates(
+    share, step, seconds, minutes
+):
+    planned = due(share, step, seconds, max_minutes=minutes)
+    over = share_done(step, seconds, max_steps=1000, max_minutes=minutes)
+    assert (planned is None) == (over < 1.0 - share)
+    if planned is not None:
+        assert planned.begin == step
+        assert 1 <= planned.steps <= max(1, 1000 - step)
+        assert planned.factor(step) == 1.0
+        assert planned.factor(step + planned.steps) == pytest.approx(COOLED_DOWN)

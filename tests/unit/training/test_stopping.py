@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from dragoman.training import stopping
 from dragoman.training.stopping import StopRequest, stop_on_signals
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
@@ -39,15 +40,23 @@ def test_a_new_request_asks_for_nothing():
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_the_first_signal_asks_and_the_second_acts(number, received):
+@pytest.mark.parametrize("again", SIGNALS)
+def test_the_first_signal_asks_and_a_later_one_acts(number, again, received, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(stopping.time, "monotonic", lambda: now[0])
     with stop_on_signals() as request:
         assert not request
         os.kill(os.getpid(), number)
         assert request
         assert request.signal_name == number.name
         assert received == []
-        os.kill(os.getpid(), number)
-        assert received == [number]
+        now[0] += stopping.REPEAT_SECONDS / 2
+        os.kill(os.getpid(), again)  # the same request
+        assert received == []
+        assert request.signal_name == number.name
+        now[0] += stopping.REPEAT_SECONDS / 2
+        os.kill(os.getpid(), again)
+        assert received == [again]
 
 
 def test_handlers_come_back(received):

@@ -180,6 +180,48 @@ def test_it_ends_after_so_many_minutes_of_all_sessions(corpus, tmp_path, time):
     assert again.steps_of(Stepped) == []
 
 
+def rates(run: Run) -> list[float]:
+    return [event.rate for event in run.of(Stepped)]
+
+
+def test_the_rate_falls_at_the_end_where_the_recipe_asks_for_it(corpus, tmp_path):
+    plain = Run(corpus, tmp_path / "plain", NEVER, "training.max_steps=10", validate=False)
+    plain.go()
+    run = Run(
+        *(corpus, tmp_path / "falls", NEVER, "training.max_steps=10", "optimizer.cooldown=0.4"),
+        validate=False,
+    )
+    run.go()
+    factors = [cooled / whole for cooled, whole in zip(rates(run), rates(plain), strict=True)]
+    fall = [1.0 - 0.95 * k / 4 for k in (1, 2, 3, 4)]
+    assert factors == pytest.approx([1.0] * 6 + fall, rel=1e-12)
+
+
+def test_a_fall_by_minutes_is_planned_once_and_kept_over_sessions(corpus, tmp_path, time):
+    """Whatever the pace is after that: the rate is a matter of the update alone."""
+    changes = (NEVER, "training.max_minutes=2.0", "optimizer.cooldown=0.5")
+    run = Run(corpus, tmp_path, *changes, "training.max_steps=8", validate=False)
+    each_update_takes(time, 10.0, run).go()
+    # By steps the fall begins after 4 of 8; by minutes it would after 6.
+    assert run.trainer.place.cooldown == (4, 4)
+    again = Run(corpus, tmp_path, *changes, "training.max_steps=8", resume=True, validate=False)
+    assert again.trainer.place.cooldown == (4, 4)
+    # With more steps to come, by minutes: 8 updates took 80 seconds, so 4 are left in the 40.
+    longer = Run(corpus, tmp_path, *changes, "training.max_steps=50", resume=True, validate=False)
+    assert longer.trainer.place.cooldown == (4, 4)
+    each_update_takes(time, 10.0, longer).go()
+    assert longer.trainer.place.step == 12
+
+
+def test_a_run_made_longer_takes_up_the_papers_rate_again(corpus, tmp_path):
+    changes = (NEVER, "optimizer.cooldown=0.25")
+    Run(corpus, tmp_path, *changes, "training.max_steps=8", validate=False).go()
+    again = Run(corpus, tmp_path, *changes, "training.max_steps=40", resume=True, validate=False)
+    assert again.trainer.place.cooldown is None
+    again.go()
+    assert again.trainer.place.cooldown == (30, 10)
+
+
 def test_speed_is_of_the_last_updates(corpus, tmp_path, time, monkeypatch):
     monkeypatch.setattr(trainer_module, "RATE_WINDOW", 3)
     real = trainer_module.update
