@@ -26,6 +26,13 @@ hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, prin
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The one switch that writes the golden files anew."""
+    parser.addoption(
+        "--update-golden", action="store_true", help="write tests/golden anew instead of comparing"
+    )
+
+
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
     """Sums depend on the number of threads in their last bits: one thread, where torch is in use at all."""

@@ -214,10 +214,10 @@ def _write_files(directory: Path, facts: BundleFacts, weights: Mapping[str, Tens
     (directory / CONFIG).write_text(config, encoding="utf-8", newline="\n")
     (directory / RECIPE).write_text(facts.recipe.to_toml(), encoding="utf-8", newline="\n")
     if facts.joint:
-        facts.source_subwords.save(directory / JOINT_SUBWORDS)
+        (directory / JOINT_SUBWORDS).write_bytes(facts.source_subwords.to_bytes())
     else:
-        facts.source_subwords.save(directory / SOURCE_SUBWORDS)
-        facts.target_subwords.save(directory / TARGET_SUBWORDS)
+        (directory / SOURCE_SUBWORDS).write_bytes(facts.source_subwords.to_bytes())
+        (directory / TARGET_SUBWORDS).write_bytes(facts.target_subwords.to_bytes())
     write_tensors(directory / WEIGHTS, weights, {"vocabulary": facts.target_subwords.digest})
 
 

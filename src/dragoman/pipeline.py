@@ -121,12 +121,13 @@ def train(
 
     Raises:
         ConfigError: the recipe, a change or the device is not usable, or `out` is in the way.
-        DataError: the prepared corpus is damaged.
+        DataError: the prepared corpus is damaged (every byte of it is checked first).
         CheckpointError: nothing whole to resume from, or it is of another corpus.
         NonFiniteLoss: training diverged.
     """
     tune_process()
     corpus = prepared if isinstance(prepared, PreparedCorpus) else open_prepared(prepared)
+    corpus.verify()
     place, where = usable_device(device), Path(out)
     notes: list[Event] = []  # until there is a log to write them to
     chosen = _recipe_for(corpus, where, recipe, changes, resume=resume, device=place, tell=notes.append)

@@ -10,6 +10,7 @@ B sentences of a batch, S source positions, T target positions.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +30,7 @@ from dragoman.search.length import length_penalty
 from dragoman.search.options import SearchOptions
 from dragoman.search.sampling import SamplingOptions, sample
 from dragoman.search.step import Hypothesis
-from dragoman.text.normalize import is_blank
+from dragoman.text.normalize import REPLACEMENT, is_blank
 from dragoman.text.split import split_ids
 from dragoman.text.subwords import Subwords
 
@@ -37,6 +38,8 @@ Precision = Literal["fp32", "bf16"]
 
 _PARTS_A_UNIT = 1 << 20  # more parts than any unit has: keeps the random numbers of units apart
 BATCH_TOKENS = 2048  # source positions, padding included, searched at once
+# Sources are padded to a multiple of this, and only those that come to the same length share a batch: see `Translator`.
+LENGTH_MULTIPLE = 16
 
 
 @dataclass(frozen=True)
@@ -82,9 +85,14 @@ class Translation:
     alternatives: tuple[Alternative, ...] = ()
 
     @property
+    def replaced(self) -> bool:
+        """The source holds U+FFFD, which stands where there were bytes that are no text."""
+        return REPLACEMENT in self.source
+
+    @property
     def flags(self) -> tuple[str, ...]:
-        """Names of what a reader should know: "truncated", "split"."""
-        return tuple(name for name in ("truncated", "split") if getattr(self, name))
+        """Names of what a reader should know: "truncated", "split", "replaced"."""
+        return tuple(name for name in ("truncated", "split", "replaced") if getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -104,11 +112,17 @@ Search = Callable[[IncrementalDecoder, list[_Part]], list[list[Hypothesis]]]
 class Translator:
     """A model with its subwords, ready to translate.
 
+    In fp32 on a CPU a unit's translation depends on the unit alone, whatever units it is translated with and in whatever
+    order: what is computed for a sentence has the same shapes in any batch (the length of its padded source is a matter
+    of its own, `linear` sees to the number of rows, and everything else is done row by row). In bf16 and on a GPU the
+    last bits may differ, and with them now and then a word.
+
     Attributes:
         model: in evaluation mode.
         source_subwords, target_subwords: those it was trained with.
         max_source_tokens: longest source the model is given at once, EOS included.
-        batch_tokens: source positions searched at once.
+        batch_tokens: source positions, padding included, searched at once; fewer take less memory.
+        batch_rows: most units searched at once; None: as many as batch_tokens allow.
         source_language, target_language: codes, or None.
         standing: one line on how the model stands to the paper.
         search: how its recipe would have it searched; what the command line does unless told otherwise.
@@ -119,6 +133,7 @@ class Translator:
     target_subwords: Subwords
     max_source_tokens: int = 256
     batch_tokens: int = BATCH_TOKENS
+    batch_rows: int | None = None
     source_language: str | None = None
     target_language: str | None = None
     standing: str = ""
@@ -174,7 +189,7 @@ class Translator:
         """Translates each unit; as many come back as were given, in order.
 
         Args:
-            units: texts; a blank one gives itself back, without the model.
+            units: texts; a blank one (nothing but white space) has an empty translation, without the model.
             beam_size: 1 is greedy.
             alpha: exponent of the length penalty.
             n_best: how many translations of each; the first is the translation, the others are its
@@ -262,7 +277,7 @@ class Translator:
         found: list[list[Hypothesis]] = [[] for _ in parts]
         for numbers in self._batches([len(part.ids) for part in parts]):
             chosen = [parts[k] for k in numbers]
-            step = IncrementalDecoder(self.model, self._padded([part.ids for part in chosen]))
+            step = IncrementalDecoder(self.model, self._as_tensor([part.ids for part in chosen]))
             for k, hypotheses in zip(numbers, search(step, chosen), strict=True):
                 found[k] = hypotheses
         by_unit: list[list[list[Hypothesis]]] = [[] for _ in units]
@@ -281,17 +296,21 @@ class Translator:
         return [_Part(number, rank, [*run, Subwords.EOS_ID]) for rank, run in enumerate(runs)]
 
     def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        """Numbers of the parts, longest first, as many as fit `batch_tokens` with padding."""
-        order = sorted(range(len(lengths)), key=lambda k: -lengths[k])
-        start = 0
-        while start < len(order):
-            rows = max(1, self.batch_tokens // lengths[order[start]])
-            yield order[start : start + rows]
-            start += rows
+        """Numbers of the parts, longest first; those of one padded length, as many as fit."""
+        by_length = itertools.groupby(
+            sorted(range(len(lengths)), key=lambda k: -lengths[k]), lambda k: _padded(lengths[k])
+        )
+        for length, group in by_length:
+            numbers = list(group)
+            rows = max(1, self.batch_tokens // length)
+            rows = rows if self.batch_rows is None else min(rows, self.batch_rows)
+            for start in range(0, len(numbers), rows):
+                yield numbers[start : start + rows]
 
-    def _padded(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        longest = max(map(len, rows))
-        padded = [[*row, *[self.model.config.pad_id] * (longest - len(row))] for row in rows]
+    def _as_tensor(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        """Rows of ids, padded to the multiple above the longest."""
+        length = _padded(max(map(len, rows)))
+        padded = [[*row, *[self.model.config.pad_id] * (length - len(row))] for row in rows]
         return torch.tensor(padded, dtype=torch.int64, device=self._device)
 
     def _translation(self, unit: str, answers: list[list[Hypothesis]], alpha: float) -> Translation:
@@ -385,9 +404,9 @@ class Translator:
     @torch.inference_mode()
     def _log_probabilities(self, sources: list[list[int]], outputs: list[list[int]]) -> list[float]:
         """log P of each output, EOS included, by one pass over all positions at once."""
-        inputs = self._padded([[Subwords.BOS_ID, *row[:-1]] for row in outputs])
-        true = self._padded(outputs)
-        logits = self.model(self._padded(sources), inputs).float()
+        inputs = self._as_tensor([[Subwords.BOS_ID, *row[:-1]] for row in outputs])
+        true = self._as_tensor(outputs)
+        logits = self.model(self._as_tensor(sources), inputs).float()
         chosen = logits.gather(-1, true[:, :, None])[:, :, 0] - logits.logsumexp(dim=-1)
         is_token = torch.arange(true.shape[1], device=self._device) < torch.tensor(
             [[len(row)] for row in outputs], device=self._device
@@ -396,10 +415,15 @@ class Translator:
         return totals
 
 
+def _padded(length: int) -> int:
+    """The next multiple."""
+    return -(-length // LENGTH_MULTIPLE) * LENGTH_MULTIPLE
+
+
 def _blank(unit: str, n: int) -> Translation:
-    """A blank unit gives itself back, as often as translations were asked for."""
-    again = Alternative(unit, 0.0, 0.0, (), truncated=False)
-    return Translation(unit, unit, 0.0, 0.0, (), truncated=False, parts=0, alternatives=(again,) * (n - 1))
+    """A blank unit has an empty translation, as often as translations were asked for."""
+    again = Alternative("", 0.0, 0.0, (), truncated=False)
+    return Translation(unit, "", 0.0, 0.0, (), truncated=False, parts=0, alternatives=(again,) * (n - 1))
 
 
 def _check_counts(sources: Sequence[str], targets: Sequence[object]) -> None:

@@ -19,7 +19,7 @@ from dragoman.recipes.named import demo_grammar
 from dragoman.text.grammar.generate import write_corpus
 
 # All limits of this test. Some minutes of two cores, most of it training.
-UPDATES = 4_000
+UPDATES = 3_000
 CHECKPOINTS = 5  # averaged, one every CHECKPOINT_STEPS
 CHECKPOINT_STEPS = 100
 TEST_PAIRS = 500

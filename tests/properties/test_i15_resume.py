@@ -112,6 +112,13 @@ def saved_from(step: int) -> int:
     return min(MAX_STEPS, -(-step // 4) * 4)
 
 
+@pytest.mark.parametrize("how", ["signal", "kill"])
+@pytest.mark.parametrize("step", range(1, MAX_STEPS))
+def test_each_stop(small_corpus, uninterrupted, tmp_path, how, step):
+    stop_and_go_on(small_corpus, tmp_path / "run", "plain", [(how, step)])
+    assert_same_run(tmp_path / "run", uninterrupted["plain"])
+
+
 @settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     stops=st.lists(

@@ -109,3 +109,14 @@ def test_every_page_is_in_the_table_of_contents():
 @pytest.mark.parametrize("page", pages(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_pages_name_no_place_of_one_machine(page):
     assert not re.findall(r"(?:^|[\s`(])/(?:home|root|work|tmp|Users)\b", page.read_text(encoding="utf-8"))
+
+
+def test_each_guarantee_names_tests_that_are_there_and_no_test_of_one_is_left_out():
+    page = (DOCS / "guarantees.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:\w+/)+test_\w+\.py)`", page))
+    tests = ROOT / "tests"
+    assert {name for name in named if not (tests / name).is_file()} == set()
+    there = {f"properties/{path.name}" for path in (tests / "properties").glob("test_i*.py")}
+    assert there - named == set()
+    for row in re.findall(r"^\| (I\d\d) \|.*$", page, re.MULTILINE):
+        assert page.count(f"| {row} |") == 1

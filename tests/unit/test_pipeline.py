@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tiny_runs import (
@@ -202,6 +204,18 @@ def test_a_wrong_device_and_a_wrong_corpus(corpus, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_damaged_corpus_is_refused_before_anything_is_written(tmp_path):
+    """Also where a byte was changed and every size is right."""
+    corpus = make_corpus(tmp_path / "corpus", train=40, dev=4)
+    path = corpus.directory / "train.target.ids.npy"
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(DataError, match="train.target.ids.npy"):
+        train(corpus, tmp_path / "run", recipe=SHORT)
+    assert not (tmp_path / "run").exists()
+
+
 def test_nothing_left_to_train_on(corpus, tmp_path):
     with pytest.raises(DataError, match="no pair is left"):
         train(corpus, tmp_path / "run", recipe=SHORT, changes=["batch.max_length=2"])
@@ -376,9 +390,13 @@ def test_another_text_of_the_same_lengths_is_refused(corpus, tmp_path):
     for path in corpus.directory.iterdir():
         (copy / path.name).write_bytes(path.read_bytes())
     manifest = json.loads((copy / "manifest.json").read_text())
+    shard = copy / "train.source.ids.npy"
+    ids = np.load(shard)
+    ids[0] += 1
+    np.save(shard, ids)
     for entry in manifest["files"]:
-        if entry["name"] == "train.source.ids.npy":
-            entry["sha256"] = "0" * 64
+        if entry["name"] == shard.name:
+            entry["sha256"] = hashlib.sha256(shard.read_bytes()).hexdigest()
     (copy / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(CheckpointError, match="another training text"):
         train(open_prepared(copy), out, resume=True)

@@ -77,10 +77,8 @@ def _read_pieces(path: str) -> tuple[list[str], list[list[str]]]:
     sources, rows = [], []
     for number, line in enumerate(read_units(path), start=1):
         source, pieces, flags = _read_record(line, where=f"{name_of(path)}, line {number}")
-        if flags:
-            say(
-                f"warning: line {number} was {' and '.join(flags)}: the score translate gave is not reproduced"
-            )
+        if cut := [flag for flag in flags if flag != "replaced"]:
+            say(f"warning: line {number} was {' and '.join(cut)}: the score translate gave is not reproduced")
         sources.append(source)
         rows.append(pieces)
     return sources, rows

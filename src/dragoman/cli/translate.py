@@ -155,6 +155,7 @@ _WARNINGS: dict[str, Callable[[int, str], str]] = {
     "split": lambda number, source: (
         f"line {number} is too long for the model and was translated in parts: {source}"
     ),
+    "replaced": lambda number, source: f"line {number} holds U+FFFD, where bytes were no text: {source}",
     "truncated": lambda number, source: (
         f"line {number}: the translation was cut at the length limit: {source}"
     ),

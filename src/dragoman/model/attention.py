@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from dragoman.model.attention_direct import attend_direct
 from dragoman.model.config import ModelShape
+from dragoman.model.linear import linear
 
 Heads = Float[Tensor, "B h L d"]
 HeadsK = Float[Tensor, "B h L d_k"]
@@ -103,7 +104,7 @@ def join_heads(x: Float[Tensor, "B h L d"]) -> Float[Tensor, "B L hd"]:
 class MultiHeadAttention(nn.Module):
     """MultiHead(Q, K, V) = Concat(head_1..head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
-    The matrices W_i^Q, W_i^K, W_i^V of all heads lie in one `W_QKV`, rows in that order (as F.linear has
+    The matrices W_i^Q, W_i^K, W_i^V of all heads lie in one `W_QKV`, rows in that order (as `linear` has
     it, each is the paper's matrix transposed): one product serves where queries, keys and values come from
     the same place.
 
@@ -128,21 +129,21 @@ class MultiHeadAttention(nn.Module):
 
     def self_projections(self, x: Float[Tensor, "B L d_model"]) -> tuple[HeadsK, HeadsK, HeadsV]:
         """Queries, keys and values of one sequence, by a single product."""
-        Q, K, V = F.linear(x, self.W_QKV).split_with_sizes(self._widths(), dim=-1)
+        Q, K, V = linear(x, self.W_QKV).split_with_sizes(self._widths(), dim=-1)
         return split_heads(Q, self.h), split_heads(K, self.h), split_heads(V, self.h)
 
     def queries(self, x: Float[Tensor, "B Q d_model"]) -> HeadsK:
         """x W^Q, split into heads."""
-        return split_heads(F.linear(x, self.W_QKV[: self.h * self.d_k]), self.h)
+        return split_heads(linear(x, self.W_QKV[: self.h * self.d_k]), self.h)
 
     def keys_values(self, y: Float[Tensor, "B K d_model"]) -> tuple[HeadsK, HeadsV]:
         """y W^K and y W^V, split into heads."""
-        K, V = F.linear(y, self.W_QKV[self.h * self.d_k :]).split_with_sizes(self._widths()[1:], dim=-1)
+        K, V = linear(y, self.W_QKV[self.h * self.d_k :]).split_with_sizes(self._widths()[1:], dim=-1)
         return split_heads(K, self.h), split_heads(V, self.h)
 
     def output(self, heads: Heads) -> Float[Tensor, "B L d_model"]:
         """Concat(head_1..head_h) W^O."""
-        return F.linear(join_heads(heads), self.W_O)
+        return linear(join_heads(heads), self.W_O)
 
     def forward(
         self,

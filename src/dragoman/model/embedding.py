@@ -14,6 +14,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from dragoman.model.linear import linear
+
 
 class Embedding(nn.Module):
     """E[ids] * sqrt(d_model)."""
@@ -33,4 +35,4 @@ class Embedding(nn.Module):
 
 def output_map(x: Float[Tensor, "*B d_model"], weight: Float[Tensor, "V d_model"]) -> Float[Tensor, "*B V"]:
     """The pre-softmax linear transformation: logits = x E^T, unscaled."""
-    return F.linear(x, weight)
+    return linear(x, weight)

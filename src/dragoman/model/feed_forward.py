@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.model.config import ModelShape
+from dragoman.model.linear import linear
 
 
 class FeedForward(nn.Module):
@@ -25,4 +26,4 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "*B d_model"]) -> Float[Tensor, "*B d_model"]:
         """Applies the network to the last dimension."""
-        return F.linear(F.relu(F.linear(x, self.W_1, self.b_1)), self.W_2, self.b_2)
+        return linear(F.relu(linear(x, self.W_1, self.b_1)), self.W_2, self.b_2)

@@ -23,7 +23,7 @@ from dragoman.bundle import OPTIMIZER, PLACE, Bundle, BundleFacts, open_bundle, 
 from dragoman.data.durable import sync_directory, sync_file
 from dragoman.data.manifest import Count, Record
 from dragoman.data.tensors import read_tensors, write_tensors
-from dragoman.errors import CheckpointError
+from dragoman.errors import CheckpointError, DataError
 from dragoman.training.optimizer import FlatAdam
 
 LATEST, BEST = "latest", "best"
@@ -122,12 +122,24 @@ def checkpoint_name(step: int) -> str:
 
 
 def write_durably(path: Path, text: str) -> None:
-    """Writes a small file whole or not at all, and makes it durable."""
+    """Writes a small file whole or not at all, and makes it durable.
+
+    Raises:
+        DataError: the file cannot be written.
+    """
     temporary = path.with_name(f".{path.name}.partial")
-    temporary.write_text(text, encoding="utf-8", newline="\n")
-    sync_file(temporary)
-    os.replace(temporary, path)
-    sync_directory(path.parent)
+    try:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+        sync_file(temporary)
+        os.replace(temporary, path)
+        sync_directory(path.parent)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise DataError(
+            f"cannot write the file: {error.strerror or error}",
+            where=str(path),
+            cure="free space, or look after the disk; the checkpoints that stand there are whole",
+        ) from error
 
 
 def _point_to_best(directory: Path, best_step: int | None) -> None:

@@ -76,7 +76,7 @@ def test_parameters_equal_those_of_the_model_built(config):
 def test_operations_equal_those_torch_counts(config, S, T, B):
     model = Transformer(config, WRITTEN_OUT).eval()
     counter = FlopCounterMode(display=False)
-    with counter, torch.no_grad():
+    with counter:
         model(torch.ones(B, S, dtype=torch.int64), torch.ones(B, T, dtype=torch.int64))
     assert counter.get_total_flops() == B * forward_flops(config, S, T)
 

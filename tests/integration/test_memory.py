@@ -1,0 +1,82 @@
+"""Memory: preparing streams, and training holds no corpus.
+
+`DRAGOMAN_MEMORY_PAIRS` sets the size; ten million pairs take about half an hour.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command_line import RECIPE
+
+PAIRS = int(os.environ.get("DRAGOMAN_MEMORY_PAIRS", "1000000"))
+# Resident at the most, whatever the size of the corpus (the vocabulary is learned from a million pairs at most).
+PREPARE_BYTES = 500e6
+# Lengths and order of the pairs are held while training, their text and their tokens are not.
+TRAIN_BYTES_A_PAIR = 80
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(5_400)]
+
+PEAK = """
+import resource, sys
+from dragoman.cli.main import app
+try:
+    app(sys.argv[1:])
+finally:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, file=sys.stderr)
+"""
+
+
+def peak_bytes(*arguments: object) -> int:
+    """Most memory resident while a command runs."""
+    command = [sys.executable, "-c", PEAK, *map(str, arguments)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    return int(result.stderr.split()[-1])
+
+
+def sentences(count: int, *, seed: int) -> Iterator[str]:
+    """Five to twelve words of two thousand."""
+    draw = random.Random(seed)
+    words = [
+        "".join(draw.choice("abcdefghiklmnoprstuvwz") for _ in range(draw.randint(2, 8))) for _ in range(2000)
+    ]
+    for _ in range(count):
+        yield " ".join(draw.choices(words, k=draw.randint(5, 12)))
+
+
+def write(path: Path, count: int, *, seed: int) -> Path:
+    with path.open("w", encoding="utf-8") as stream:
+        stream.writelines(f"{sentence}\n" for sentence in sentences(count, seed=seed))
+    return path
+
+
+def prepared(folder: Path, pairs: int) -> tuple[Path, int]:
+    folder.mkdir()
+    source, target = write(folder / "t.en", pairs, seed=1), write(folder / "t.de", pairs, seed=2)
+    peak = peak_bytes("prepare", source, target, "--out", folder / "prepared", "--vocab-size", 4000)
+    return folder / "prepared", peak
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is counted otherwise elsewhere")
+def test_neither_preparing_nor_training_holds_the_corpus(tmp_path):
+    small, small_peak = prepared(tmp_path / "small", 20_000)
+    large, large_peak = prepared(tmp_path / "large", PAIRS)
+    print(f"prepare: {small_peak / 1e6:.0f} MB for 20,000 pairs, {large_peak / 1e6:.0f} MB for {PAIRS:,}")
+    assert large_peak < PREPARE_BYTES
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(RECIPE, encoding="utf-8")
+    rest = ("--recipe", recipe, "--max-steps", 3, "--set", "training.validation_sentences=0")
+    peaks = [
+        peak_bytes("train", corpus, "--out", tmp_path / f"run{k}", *rest)
+        for k, corpus in enumerate((small, large))
+    ]
+    print(f"train: {peaks[0] / 1e6:.0f} MB for 20,000 pairs, {peaks[1] / 1e6:.0f} MB for {PAIRS:,}")
+    assert peaks[1] - peaks[0] < TRAIN_BYTES_A_PAIR * PAIRS

@@ -1,0 +1,53 @@
+"""I39: what goes wrong in one call leaves the next one as it was."""
+
+from __future__ import annotations
+
+import pytest
+from tiny_runs import tiny_facts, write_random_bundle
+
+from dragoman.errors import DragomanError
+from dragoman.model.incremental import IncrementalDecoder
+from dragoman.translator import Translator
+
+UNITS = ["one two three", "twelve", "", "six seven " * 9]
+
+
+class Broken(Exception):
+    """Stands for whatever may happen: no memory, Ctrl-C, a device that is gone."""
+
+
+@pytest.fixture(scope="module")
+def translator(corpus, tmp_path_factory) -> Translator:
+    return Translator.load(write_random_bundle(tmp_path_factory.mktemp("model") / "m", tiny_facts(corpus)))
+
+
+@pytest.mark.parametrize("error", [Broken, MemoryError, KeyboardInterrupt])
+@pytest.mark.parametrize("at", [1, 2, 4])
+def test_a_step_that_fails(translator, monkeypatch, error, at):
+    before = translator.translate(UNITS, n_best=2)
+    step, calls = IncrementalDecoder.__call__, [0]
+
+    def failing(self, tokens):
+        calls[0] += 1
+        if calls[0] == at:
+            raise error
+        return step(self, tokens)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(IncrementalDecoder, "__call__", failing)
+        with pytest.raises(error):
+            translator.translate(UNITS, n_best=2)
+    assert translator.translate(UNITS, n_best=2) == before
+
+
+def test_options_and_units_that_are_refused(translator):
+    before = translator.translate(UNITS)
+    for call in (
+        lambda: translator.translate(UNITS, beam_size=0),
+        lambda: translator.translate([*UNITS, None]),
+        lambda: translator.translate("one"),
+        lambda: translator.score(UNITS, UNITS[:1]),
+    ):
+        with pytest.raises(DragomanError):
+            call()
+    assert translator.translate(UNITS) == before
