@@ -24,9 +24,17 @@ from dragoman.data.durable import sync_directory, sync_file
 from dragoman.data.manifest import Count, Record
 from dragoman.data.tensors import read_tensors, write_tensors
 from dragoman.errors import CheckpointError, DataError
+from dragoman.provenance import processor, version_of
 from dragoman.training.optimizer import FlatAdam
 
 LATEST, BEST = "latest", "best"
+_KERNEL_SETTINGS = (
+    "ATEN_CPU_CAPABILITY",
+    "MKL_CBWR",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "ONEDNN_MAX_CPU_ISA",
+    "DNNL_MAX_CPU_ISA",
+)
 _NAME = re.compile(r"step-(\d+)")
 _UNFINISHED = re.compile(r"\.step-\d+\.(partial|old)-[0-9a-f]+|\.(latest|best)\.partial")
 
@@ -44,6 +52,7 @@ class Place(Record):
         scheduled: the checkpoint was due, or the best so far; not written only because training stopped.
         due_seconds: training time when the last scheduled one was written.
         threads: of torch, on which the last bits depend.
+        kernels: what else they depend on: processor, instructions, version of torch.
         cooldown: begin and number of updates of the fall of the rate at the run's end, once it is planned.
     """
 
@@ -58,6 +67,7 @@ class Place(Record):
     scheduled: bool = True
     due_seconds: float = 0.0
     threads: Count = 1
+    kernels: str = ""
     cooldown: tuple[Count, Count] | None = None
 
 
@@ -228,3 +238,11 @@ def newest_checkpoint(directory: Path, say: Callable[[str], None]) -> Checkpoint
 def threads() -> int:
     """Threads torch computes with."""
     return torch.get_num_threads()
+
+
+def kernels() -> str:
+    """What torch chooses its kernels by: its version, the processor and its instructions, and settings of the user."""
+    facts = [f"torch {version_of('torch')}", processor(), torch.backends.cpu.get_cpu_capability()]
+    return ", ".join(
+        [*facts, *(f"{name}={os.environ[name]}" for name in _KERNEL_SETTINGS if name in os.environ)]
+    )

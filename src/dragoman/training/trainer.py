@@ -22,7 +22,7 @@ from dragoman.errors import CheckpointError, VocabularyMismatch
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import Recipe
 from dragoman.standing import standing
-from dragoman.training.checkpoint import Checkpoint, Place, save_checkpoint, threads
+from dragoman.training.checkpoint import Checkpoint, Place, kernels, save_checkpoint, threads
 from dragoman.training.events import Emit, Ended, Said, Saved, Started, Stepped, Validated
 from dragoman.training.schedule import Cooldown, cooldown_due
 from dragoman.training.step import Update, optimizer_for, update
@@ -75,7 +75,14 @@ class Trainer:
         training = recipe.training
         self.model = Transformer(task.facts.config, seed=training.seed).to(task.device)
         self.optimizer = optimizer_for(self.model, recipe)
-        self.place = Place(step=0, epoch=0, batch=0, plan_digest=task.loader.plan.digest, threads=threads())
+        self.place = Place(
+            step=0,
+            epoch=0,
+            batch=0,
+            plan_digest=task.loader.plan.digest,
+            threads=threads(),
+            kernels=kernels(),
+        )
         self._saved_step: int | None = None
         self._validated_step: int | None = None
         if resume is not None:
@@ -86,14 +93,15 @@ class Trainer:
         place = checkpoint.place
         self._check_same_run(checkpoint)
         checkpoint.load_into(self.optimizer)
-        if place.threads != threads():
-            self.emit(
-                Said(
-                    f"the run had {place.threads} threads and now has {threads()}: it goes on, but not bit "
-                    "for bit as it would have"
+        before, now = (f"{place.threads} threads", place.kernels), (f"{threads()} threads", kernels())
+        for was, has in zip(before, now, strict=True):
+            if was and was != has:
+                self.emit(
+                    Said(
+                        f"the run had {was} and now has {has}: it goes on, but not bit for bit as it would have"
+                    )
                 )
-            )
-        changes: dict[str, object] = {"threads": threads()}
+        changes: dict[str, object] = {"threads": threads(), "kernels": kernels()}
         if self._cooldown_due(place.step, place.seconds) is None:  # the run is longer now than it was to be
             changes["cooldown"] = None
         self.place = place.model_copy(update=changes)

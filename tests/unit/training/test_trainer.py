@@ -412,3 +412,16 @@ def test_another_number_of_threads_is_told(corpus, tmp_path, monkeypatch):
     assert "had 1 threads and now has 7" in said.text
     run.go()
     assert newest_checkpoint(tmp_path, pytest.fail).place.threads == 7
+
+
+def test_other_kernels_are_told(corpus, tmp_path, monkeypatch):
+    Run(corpus, tmp_path, "training.max_steps=1").go()
+    before = newest_checkpoint(tmp_path, pytest.fail).place.kernels
+    assert f"torch {torch.__version__}".startswith(before.split(",")[0].split("+")[0])
+    assert torch.backends.cpu.get_cpu_capability() in before
+    monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
+    run = Run(corpus, tmp_path, "training.max_steps=2", resume=True)
+    (said,) = run.of(Said)
+    assert f"had {before} and now has {before}, MKL_CBWR=COMPATIBLE: it goes on" in said.text
+    run.go()
+    assert newest_checkpoint(tmp_path, pytest.fail).place.kernels == f"{before}, MKL_CBWR=COMPATIBLE"
