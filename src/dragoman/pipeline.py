@@ -15,6 +15,7 @@ import torch
 
 from dragoman.bundle import MANIFEST, BundleFacts
 from dragoman.data.batches import Batch, BatchLoader, BatchPlan, bpe_dropout_segmenter, dev_batches
+from dragoman.data.durable import only_one
 from dragoman.data.prepared import DevTexts, PreparedCorpus, open_prepared
 from dragoman.errors import ConfigError
 from dragoman.model.config import ModelConfig
@@ -134,6 +135,8 @@ def train(
     _check_place(where, resume=resume)
     where.mkdir(parents=True, exist_ok=True)
     with ExitStack() as open_logs:
+        open_logs.enter_context(only_one(where))
+        _check_place(where, resume=resume)  # what another has written before it let go
         every = chosen.training.log_steps
         logs: list[Emit] = [
             open_logs.enter_context(closing(JsonLines(where / EVENTS_FILE, every_steps=every)))
@@ -154,9 +157,8 @@ def train(
             trainer = _trainer(corpus, where, chosen, place, emit, resume=resume)
             write_durably(where / RECIPE_FILE, chosen.to_toml())
             reason = trainer.run(stop)
-    if reason == "signal":
-        return TrainedRun(where, None, reason, chosen)
-    model = average(where, where / MODEL, last=chosen.search.average_checkpoints, overwrite=True)
+        last = chosen.search.average_checkpoints
+        model = None if reason == "signal" else average(where, where / MODEL, last=last, overwrite=True)
     return TrainedRun(where, model, reason, chosen)
 
 

@@ -216,6 +216,24 @@ def test_a_damaged_corpus_is_refused_before_anything_is_written(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_two_trainings_in_one_directory_are_refused(corpus, tmp_path):
+    """Also where both begin at once, and where both go on."""
+    refusals = []
+
+    def begin_another(event: Event) -> None:
+        if isinstance(event, Stepped) and event.step == 2:
+            for resume in (False, True):
+                with pytest.raises((ConfigError, DataError)) as caught:
+                    train(corpus, tmp_path / "run", recipe=None if resume else SHORT, resume=resume)
+                refusals.append(str(caught.value))
+
+    first = train(corpus, tmp_path / "run", recipe=SHORT, on_event=begin_another)
+    assert "another process is at work" in refusals[1]
+    assert len(refusals) == 2
+    assert first.model is not None
+    train(corpus, tmp_path / "run", resume=True)  # it has let go
+
+
 def test_nothing_left_to_train_on(corpus, tmp_path):
     with pytest.raises(DataError, match="no pair is left"):
         train(corpus, tmp_path / "run", recipe=SHORT, changes=["batch.max_length=2"])

@@ -70,6 +70,10 @@ def evaluate(
 
     use_threads(threads)
     if len(arguments) == 2:
+        if out is not None:
+            raise ConfigError(
+                "--out is for the translations of a model", cure="leave it out, or give three arguments"
+            )
         hypotheses, references = (list(read_units(path)) for path in arguments)
         scores = _scores_of(
             hypotheses, references, arguments, target_language=target_language, tokenize=tokenize, paper=paper
@@ -143,12 +147,14 @@ def _evaluate_model(
 ) -> None:
     from dragoman.errors import DataError
     from dragoman.pipeline import evaluate as run
-    from dragoman.text.lines import read_units, write_units
+    from dragoman.text.lines import read_units, refuse_to_overwrite, write_units
 
     if out is not None and not Path(out).absolute().parent.is_dir():  # not after all the work
         raise DataError(
             "there is no such directory to write to", where=out, cure="make it, or leave --out out"
         )
+    if out is not None:
+        refuse_to_overwrite(out, source, reference)
     sources, references = list(read_units(source)), list(read_units(reference))
     if len(sources) != len(references):
         raise DataError(

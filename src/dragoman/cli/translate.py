@@ -70,7 +70,8 @@ def translate(
 
     Example: dragoman translate run < input.txt > output.txt
     """
-    from dragoman.text.lines import write_units
+    from dragoman.text.lines import refuse_to_overwrite, write_units
+    from dragoman.text.normalize import is_blank
     from dragoman.translator import Translator
 
     if not sample and (temperature, top_k, top_p) != (1.0, 0, 1.0):
@@ -78,6 +79,7 @@ def translate(
             "--temperature, --top-k and --top-p are for drawing at random",
             cure="add --sample, or leave them out",
         )
+    refuse_to_overwrite(out, source)
     use_threads(threads)
     translator = Translator.load(model, device=device, precision=precision)
     width = translator.search.beam_size if beam_size is None else beam_size
@@ -97,15 +99,16 @@ def translate(
             )
         return translator.translate(units, beam_size=width, alpha=exponent, n_best=n_best)
 
-    number = 0
+    number = empty = 0
     problems: dict[str, int] = {}
 
     def lines() -> Iterator[str]:
-        nonlocal number
+        nonlocal number, empty
         with counting("translate", None, beside=out) as tick:
             for run in runs_of_units(source, bad_bytes=bad_bytes):
                 for translation in work(translator, run):
                     number += 1
+                    empty += not translation.text and not is_blank(translation.source)
                     for flag in translation.flags:
                         problems[flag] = problems.get(flag, 0) + 1
                         _warn(number, flag, translation)
@@ -113,6 +116,11 @@ def translate(
                 tick(number)
 
     write_units(out, lines())
+    if empty > number // 10:
+        say(
+            f"warning: {empty:,} of {number:,} translations are empty: "
+            "the model has hardly been trained, or on other text"
+        )
     if out != "-":
         say(f"{number:,} lines" + "".join(f", {count} {flag}" for flag, count in problems.items()))
 

@@ -40,6 +40,36 @@ def sync_tree(directory: Path) -> None:
 
 
 @contextmanager
+def only_one(directory: Path) -> Iterator[None]:
+    """Holds a directory as long as the block runs, against others that do the same.
+
+    Nothing is left in it, whatever ends the process; where the system has no such locks (Windows), nothing is held.
+
+    Raises:
+        DataError: another process holds it.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataError(
+                f"another process is at work in {directory}",
+                cure="wait until it has ended, or choose another directory",
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
 def whole_directory(final: Path) -> Iterator[Path]:
     """Give a temporary sibling of `final` to write into; rename it to `final` when the block ends well.
 

@@ -139,7 +139,7 @@ def decode_unit(unit: RawUnit, *, bad_bytes: BadBytes, where: str, number: int) 
             f"byte 0x{unit.data[error.start]:02x} is not UTF-8 here",
             where=f"{where}, line {number}, column byte {error.start + 1}, "
             f"byte offset {unit.offset + error.start} of the file (from 0)",
-            cure="convert the file to UTF-8, or replace such bytes or leave such lines out (--bad-bytes)",
+            cure="convert the file to UTF-8, or choose what becomes of such bytes (--bad-bytes)",
         ) from error
 
 
@@ -169,6 +169,18 @@ def encode_unit(unit: str, *, number: int, where: str) -> bytes:
         raise DataError(f"unit {number} holds a surrogate, which UTF-8 cannot hold", where=where) from error
     start = BYTE_ORDER_MARK if number == 1 and data.startswith(BYTE_ORDER_MARK) else b""
     return start + data + (b"\r\n" if data.endswith(b"\r") else b"\n")
+
+
+def refuse_to_overwrite(out: str, *inputs: str) -> None:
+    """Refuses to write a result over a text it is made from.
+
+    Raises:
+        ConfigError: `out` is the file of one of the inputs.
+    """
+    for name in inputs:
+        both_there = STANDARD_STREAM not in (out, name) and os.path.exists(out) and os.path.exists(name)
+        if both_there and os.path.samefile(out, name):
+            raise ConfigError(f"{out} is the text to read, and would be lost", cure="give another --out")
 
 
 def write_units(path: str | os.PathLike[str], units: Iterable[str]) -> int:

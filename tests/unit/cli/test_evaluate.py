@@ -153,3 +153,9 @@ def test_translations_that_were_cut_are_said(lab, monkeypatch):
     monkeypatch.setattr(Translator, "translate", cut)
     result = done("evaluate", lab.run, lab.dev_source, lab.dev_target)
     assert "warning: 20 translations were cut at the length limit" in result.err
+
+
+def test_out_is_for_a_model_alone(lab, tmp_path):
+    message = refused(2, "evaluate", lab.dev_target, lab.dev_target, "--out", tmp_path / "o")
+    assert "--out" in message
+    assert not (tmp_path / "o").exists()

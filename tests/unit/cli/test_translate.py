@@ -244,6 +244,29 @@ def test_beam_and_alpha_are_those_of_the_models_recipe_unless_given(lab, tmp_pat
     assert "|beam:2|alpha:1.5|" in evaluated[0]["signature"]
 
 
+def test_a_text_is_not_written_over_by_its_translation(lab, tmp_path):
+    text = tmp_path / "text"
+    shutil.copy(lab.dev_source, text)
+    (tmp_path / "link").symlink_to(text)
+    for out in ("text", "link"):
+        assert "would be lost" in refused(2, "translate", lab.run, text, "--out", tmp_path / out)
+        assert "would be lost" in refused(
+            2, "evaluate", lab.run, lab.dev_target, text, "--out", tmp_path / out
+        )
+    assert text.read_bytes() == lab.dev_source.read_bytes()
+
+
+def test_a_model_that_says_nothing_is_told(lab, monkeypatch):
+    real = Translator.translate
+
+    def mute(self, units, **options):
+        return [replace(translation, text="") for translation in real(self, units, **options)]
+
+    assert "empty" not in done("translate", lab.run, lab.dev_source).err
+    monkeypatch.setattr(Translator, "translate", mute)
+    assert "warning: 2 of 3 translations are empty" in done("translate", lab.run, stdin=b"one\n\ntwo\n").err
+
+
 def test_sampling_follows_its_seed_whatever_the_runs(lab, tmp_path):
     command = ("translate", lab.run, lab.dev_source, "--sample", "--temperature", 2.0)
     first = done(*command, "--seed", 5).out
