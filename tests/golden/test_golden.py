@@ -28,27 +28,28 @@ from dragoman.training.step import update
 from dragoman.translator import Translator
 
 HERE = Path(__file__).parent
-Compare = Callable[[str, str], None]
+Stored = Callable[[str, str], str]
 
 
 @pytest.fixture
-def golden(request) -> Compare:
-    """Compares a text with the file of that name, or writes it where the switch is set."""
+def golden(request) -> Stored:
+    """The text of the file of that name, which is first made `text` where the switch is set."""
 
-    def compare(name: str, text: str) -> None:
+    def stored(name: str, text: str) -> str:
         path = HERE / name
         if request.config.getoption("--update-golden"):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8", newline="\n")
         assert path.is_file(), f"{name} is not there: run pytest tests/golden --update-golden"
-        assert text == path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
 
-    return compare
+    return stored
 
 
 @pytest.mark.parametrize("recipe", all_recipes(), ids=lambda recipe: recipe.name)
 def test_recipes(golden, recipe):
-    golden(f"recipes/{recipe.name}.toml", recipe.to_toml())
+    text = recipe.to_toml()
+    assert text == golden(f"recipes/{recipe.name}.toml", text)
 
 
 # Every kind of matrix is in one of them.
@@ -65,7 +66,8 @@ def test_parameters_and_their_initial_values(golden, name):
         shown = " ".join(f"{value:.6g}" for value in values[:2].tolist())
         shape = "x".join(map(str, parameter.shape))
         lines.append(f"{parameter_name:<48} {shape:>9} {digest} {shown}\n")
-    golden(f"parameters-{name}.txt", "".join(lines))
+    text = "".join(lines)
+    assert text == golden(f"parameters-{name}.txt", text)
 
 
 @pytest.mark.parametrize("name", ["base", "big"])
@@ -73,7 +75,8 @@ def test_parameters_of_the_papers_models(golden, name):
     with torch.device("meta"):
         model = Transformer(getattr(ModelConfig, name)(vocab_size=37_000))
     lines = [f"{n:<48} {'x'.join(map(str, p.shape)):>11}\n" for n, p in model.named_parameters()]
-    golden(f"parameters-{name}.txt", "".join(lines))
+    text = "".join(lines)
+    assert text == golden(f"parameters-{name}.txt", text)
 
 
 CURVE_STEPS = 50
@@ -155,4 +158,5 @@ VERBS += ["recipe show", "demo"]
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_help_texts(golden, verb):
-    golden(f"help/{verb.replace(' ', '-') or 'dragoman'}.txt", done(*verb.split(), "--help").text)
+    text = done(*verb.split(), "--help").text
+    assert text == golden(f"help/{verb.replace(' ', '-') or 'dragoman'}.txt", text)
