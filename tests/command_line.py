@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
 from dragoman.cli.main import app
@@ -222,6 +223,12 @@ def make_lab(folder: Path) -> Lab:
     )
     done("train", lab.prepared, "--out", lab.run, "--recipe", recipe)
     return lab
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """Shared: no test writes into it."""
+    return make_lab(tmp_path_factory.mktemp("lab"))
 
 
 def everything_in(folder: Path) -> list[str]:

@@ -128,11 +128,11 @@ def train(
     """
     tune_process()
     corpus = prepared if isinstance(prepared, PreparedCorpus) else open_prepared(prepared)
-    corpus.verify()
     place, where = usable_device(device), Path(out)
     notes: list[Event] = []  # until there is a log to write them to
     chosen = _recipe_for(corpus, where, recipe, changes, resume=resume, device=place, tell=notes.append)
     _check_place(where, resume=resume)
+    corpus.verify()
     where.mkdir(parents=True, exist_ok=True)
     with ExitStack() as open_logs:
         open_logs.enter_context(only_one(where))

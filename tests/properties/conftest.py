@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from command_line import lab
 from tiny_runs import bundle_maker, corpus, quick_disk, separate_corpus, small_corpus
 
-__all__ = ["bundle_maker", "corpus", "quick_disk", "separate_corpus", "small_corpus"]
+__all__ = ["bundle_maker", "corpus", "lab", "quick_disk", "separate_corpus", "small_corpus"]

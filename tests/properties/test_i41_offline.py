@@ -7,9 +7,6 @@ import os
 import subprocess
 import sys
 
-import pytest
-from command_line import make_lab
-
 GUARD = """
 import socket
 
@@ -21,11 +18,6 @@ for name in ("connect", "connect_ex", "sendto", "bind"):
 for name in ("getaddrinfo", "gethostbyname", "create_connection"):
     setattr(socket, name, refuse)
 """
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    return make_lab(tmp_path_factory.mktemp("lab"))
 
 
 def run(folder, *arguments, cwd):

@@ -164,9 +164,9 @@ def _overlap_notes(train: Census, dev: Census) -> list[str]:
 def _size_notes(census: Census) -> list[str]:
     """What is likely a mistake, or cannot lead to a translator."""
     pairs, notes = census.count(Role.TRAIN), []
-    columns = census.text.columns or (0, 1)
-    same = census.text.columns is None and file_names(census.text.source) == file_names(census.text.target)
-    if same or columns[0] == columns[1]:
+    text = census.text
+    sides = text.columns or (file_names(text.source), file_names(text.target))
+    if sides[0] == sides[1]:
         notes.append("source and target are the same text: a model of it learns to copy, not to translate")
     if pairs < FEW_PAIRS:
         notes.append(

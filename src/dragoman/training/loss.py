@@ -81,7 +81,7 @@ class _OutputLoss(torch.autograd.Function):
         true_logits = torch.empty_like(log_Z)
         grad_hidden = torch.empty_like(hidden) if with_gradient else None
         grad_weight = torch.zeros(weight.shape, dtype=wide, device=weight.device) if with_gradient else None
-        for rows in _blocks(0, hidden.shape[0], BLOCK_BYTES // (V * hidden.element_size())):
+        for rows in _blocks(hidden.shape[0], BLOCK_BYTES // (V * hidden.element_size())):
             x = hidden[rows]
             logits = F.linear(x, weight)
             true_logits[rows] = logits.gather(-1, targets[rows, None])[:, 0]
@@ -89,7 +89,7 @@ class _OutputLoss(torch.autograd.Function):
                 log_Z[rows] = logits.to(wide).logsumexp(dim=-1)
                 continue
             at_once = CACHE_BYTES // (V * 4) if logits.device.type == "cpu" else len(logits)
-            for part in _blocks(0, len(logits), max(at_once, 64)):
+            for part in _blocks(len(logits), max(at_once, 64)):
                 there = slice(rows.start + part.start, rows.start + part.stop)
                 log_Z[there] = _to_gradient(logits[part], targets[there], high)
             torch.mm(logits, weight, out=grad_hidden[rows])
@@ -111,10 +111,11 @@ class _OutputLoss(torch.autograd.Function):
         return (*grads, None, None, None)
 
 
-def _blocks(start: int, stop: int, size: int) -> Iterator[slice]:
-    """The range in pieces of at most `size` (at least 1)."""
-    for first in range(start, stop, max(size, 1)):
-        yield slice(first, min(first + max(size, 1), stop))
+def _blocks(count: int, size: int) -> Iterator[slice]:
+    """`count` rows in pieces of at most `size` (at least 1)."""
+    size = max(size, 1)
+    for first in range(0, count, size):
+        yield slice(first, min(first + size, count))
 
 
 def _to_gradient(logits: Tensor, targets: Tensor, high: float) -> Tensor:

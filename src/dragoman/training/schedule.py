@@ -4,7 +4,7 @@ Paper: 5.3 (Eq. 3)
 Silent: whether the first update is step 0 or 1 (1: at 0 the formula has no value).
 
 The cooldown is not the paper's and off unless a recipe asks for it: the rate falls linearly over the last updates of a
-run (Zhai et al. 2022, "Scaling Vision Transformers", 3.3; Hägele et al. 2024), which does in a short run what the
+run (Zhai et al. 2022, "Scaling Vision Transformers"; Hägele et al. 2024), which does in a short run what the
 many updates at low rates do in a long one.
 """
 

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-from command_line import Lab, make_lab
+from command_line import lab
 
-
-@pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    """Shared: no test writes into it."""
-    return make_lab(tmp_path_factory.mktemp("lab"))
+__all__ = ["lab"]

@@ -738,7 +738,7 @@ def train() -> list[GrammarPair]:
 
 
 @pytest.fixture(scope="module")
-def test() -> list[GrammarPair]:
+def held_out() -> list[GrammarPair]:
     return generate(1000, split="test")
 
 
@@ -748,9 +748,9 @@ def dev() -> list[GrammarPair]:
 
 
 def test_pairs_are_distinct_and_splits_disjoint(
-    train: list[GrammarPair], dev: list[GrammarPair], test: list[GrammarPair]
+    train: list[GrammarPair], dev: list[GrammarPair], held_out: list[GrammarPair]
 ) -> None:
-    sources = [{pair.source for pair in pairs} for pairs in (train, dev, test)]
+    sources = [{pair.source for pair in pairs} for pairs in (train, dev, held_out)]
     assert [len(found) for found in sources] == [20_000, 1000, 1000]
     assert len(set.union(*sources)) == 22_000
 
@@ -843,11 +843,11 @@ def lower_words(pairs: list[GrammarPair], side: str) -> Counter[str]:
 
 
 def test_train_shows_nearly_every_word_of_dev_and_test(
-    train: list[GrammarPair], dev: list[GrammarPair], test: list[GrammarPair]
+    train: list[GrammarPair], dev: list[GrammarPair], held_out: list[GrammarPair]
 ) -> None:
-    assert not set(lower_words(dev + test, "source")) - set(lower_words(train, "source"))
+    assert not set(lower_words(dev + held_out, "source")) - set(lower_words(train, "source"))
     # An inflected form of a verb or adjective may be rare; not more than 1 word in 1000.
-    known, asked = lower_words(train, "target"), lower_words(dev + test, "target")
+    known, asked = lower_words(train, "target"), lower_words(dev + held_out, "target")
     assert sum(count for word, count in asked.items() if word not in known) <= sum(asked.values()) / 1000
 
 
@@ -958,18 +958,18 @@ def share_right(pairs: list[GrammarPair], dictionary: dict[str, str] | None = No
     return right / len(pairs)
 
 
-def test_word_for_word_is_right_for_few_test_sentences(test: list[GrammarPair]) -> None:
-    assert 0 < share_right(test) < 0.2
+def test_word_for_word_is_right_for_few_test_sentences(held_out: list[GrammarPair]) -> None:
+    assert 0 < share_right(held_out) < 0.2
 
 
 def test_even_the_best_dictionary_is_right_for_few_test_sentences(
-    train: list[GrammarPair], test: list[GrammarPair]
+    train: list[GrammarPair], held_out: list[GrammarPair]
 ) -> None:
     counts: dict[str, Counter[str]] = {}
     for pair in train:
         for i, j in pair.alignment:
             counts.setdefault(pair.source_words[i].lower(), Counter())[pair.target_words[j]] += 1
-    assert share_right(test, {word: found.most_common(1)[0][0] for word, found in counts.items()}) < 0.2
+    assert share_right(held_out, {word: found.most_common(1)[0][0] for word, found in counts.items()}) < 0.2
 
 
 def test_dictionary_knows_every_word(train: list[GrammarPair]) -> None:
