@@ -132,7 +132,7 @@ def refused(code: int, *arguments: object, stdin: bytes = b"") -> str:
 def start(*arguments: object, **streams: Any) -> subprocess.Popen[bytes]:
     """Starts a process of its own, with pipes for all streams that are not given."""
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    command = [sys.executable, "-m", "dragoman.cli.main", *map(str, arguments)]
+    command = [sys.executable, "-m", "dragoman", *map(str, arguments)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **streams.pop("environment", {})}
     return subprocess.Popen(command, env=environment, **{**pipes, **streams})
 

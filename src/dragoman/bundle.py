@@ -30,7 +30,7 @@ from torch import Tensor
 from dragoman.data.durable import sync_file, whole_directory
 from dragoman.data.manifest import Count, Digest, FileRecord, Record, file_record
 from dragoman.data.tensors import read_metadata, read_tensors, write_tensors
-from dragoman.errors import CheckpointError, ConfigError, VocabularyMismatch
+from dragoman.errors import CheckpointError, ConfigError, VocabularyMismatch, first_fault
 from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import Transformer
 from dragoman.provenance import provenance
@@ -289,12 +289,12 @@ def read_manifest(directory: Path) -> BundleManifest:
     except OSError as error:
         raise CheckpointError(f"cannot read the manifest: {error.strerror}", where=str(path)) from None
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "the file"
         if b"dragoman-prepared" in text:
             what, cure = "this is a prepared corpus, not a model", "give the run that was trained on it"
         else:
-            what = f"the manifest is damaged or of another version: {field}: {first['msg']}"
+            what = (
+                f"the manifest is damaged or of another version: {': '.join(first_fault(error, 'the file'))}"
+            )
             cure = "copy the model again, or use another checkpoint"
         raise CheckpointError(what, where=str(path), cure=cure) from None
     end = _DIGEST_AT_END.search(text)

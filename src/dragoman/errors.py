@@ -5,6 +5,11 @@ Paper: none (infrastructure)
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
 
 class DragomanError(Exception):
     """Something a user did, or a file a user has, cannot be worked with.
@@ -64,3 +69,16 @@ class MissingDependency(DragomanError):
     """An optional part was asked for whose library is not installed."""
 
     exit_code = 6
+
+
+def first_fault(error: ValidationError, whole: str) -> tuple[str, str]:
+    """The first field that pydantic refused, and what it should be, in a few words.
+
+    Args:
+        error: the report.
+        whole: what to call the whole, where no field is at fault.
+    """
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"]) or whole
+    message = first["msg"].removeprefix("Value error, ")
+    return field, message.replace("Input should be", "it should be").replace("Extra inputs are", "it is")

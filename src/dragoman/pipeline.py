@@ -20,7 +20,7 @@ from dragoman.data.prepared import DevTexts, PreparedCorpus, open_prepared
 from dragoman.errors import ConfigError
 from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import Transformer
-from dragoman.recipe import Recipe
+from dragoman.recipe import Recipe, SearchSection
 from dragoman.recipes.choose import choose_recipe
 from dragoman.scoring.bleu import bleu
 from dragoman.scoring.chrf import chrf
@@ -225,8 +225,6 @@ def evaluate(
         model if isinstance(model, Translator) else Translator.load(model, device=device, precision=precision)
     )
     language = target_language or translator.target_language
-    beam_size = translator.search.beam_size if beam_size is None else beam_size
-    alpha = translator.search.alpha if alpha is None else alpha
     translations: list[Translation] = []
     for chunk in chunks(sources):
         translations += translator.translate(chunk, beam_size=beam_size, alpha=alpha)
@@ -237,9 +235,16 @@ def evaluate(
     scores.append(exact_match(texts, references))
     if with_paper_bleu:
         scores.append(paper_bleu(texts, references, target_language=language or "en"))
-    search = f"beam:{beam_size}|alpha:{alpha}|max:source+50"
+    search = _search_signature(translator.search, beam_size, alpha)
     signed = tuple(replace(score, signature=f"{score.signature}|{search}") for score in scores)
     return Evaluation(signed, tuple(translations), translator.standing)
+
+
+def _search_signature(search: SearchSection, beam_size: int | None, alpha: float | None) -> str:
+    """What the translations were searched with, in the style of sacreBLEU's signatures."""
+    beam_size = search.beam_size if beam_size is None else beam_size
+    alpha = search.alpha if alpha is None else alpha
+    return f"beam:{beam_size}|alpha:{alpha}|max:source+{search.max_extra}"
 
 
 def chunks(units: Sequence[str], size: int = 2_000) -> Iterator[Sequence[str]]:
@@ -416,6 +421,7 @@ def _dev_bleu(
             corpus.source_subwords,
             corpus.target_subwords,
             max_source_tokens=recipe.batch.max_length,
+            search=recipe.search,
             _device=device,
         )
         output = [t.text for t in translator.translate(texts.sources, beam_size=1)]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, first_fault
 from dragoman.model.config import ModelShape
 
 Count = Annotated[int, Field(ge=1)]
@@ -178,7 +178,11 @@ class Recipe(Section):
         try:
             return cls(**tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
-            raise ConfigError(f"{where} is not valid TOML: {error}", where=where) from None
+            raise ConfigError(
+                f"{where} is not valid TOML: {error}",
+                where=where,
+                cure="compare it with one that is: dragoman recipe show tiny",
+            ) from None
         except ConfigError as error:
             raise ConfigError(error.what, where=f"{where}: {error.where}", cure=error.cure) from None
 
@@ -192,7 +196,11 @@ class Recipe(Section):
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"recipe file {path} cannot be read: {error}", where=str(path)) from None
+            raise ConfigError(
+                f"recipe file {path} cannot be read: {error}",
+                where=str(path),
+                cure="check the path, and that it is UTF-8 text",
+            ) from None
         return cls.from_toml(text, where=str(path))
 
 
@@ -243,6 +251,14 @@ def _toml_value(value: Any) -> str:
 
 def _config_error(error: ValidationError) -> ConfigError:
     first = error.errors()[0]
-    field = ".".join(str(part) for part in first["loc"]) or "recipe"
-    message = first["msg"].removeprefix("Value error, ")
-    return ConfigError(f"recipe field {field}: {message}", where=f"{field} = {first['input']!r}")
+    field, message = first_fault(error, "recipe")
+    if first["type"] == "extra_forbidden":
+        message, cure = "there is no such field", f"fields here: {', '.join(sorted(_fields_beside(field)))}"
+    else:
+        cure = "change the value"
+    return ConfigError(f"recipe field {field}: {message}", where=f"{field} = {first['input']!r}", cure=cure)
+
+
+def _fields_beside(field: str) -> Iterable[str]:
+    section, dot, _ = field.partition(".")
+    return getattr(Recipe(), section).model_dump() if dot else Recipe.model_fields

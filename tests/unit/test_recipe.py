@@ -178,12 +178,12 @@ def test_widths_that_were_given_stay():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("optimizer.factor=-1", "optimizer.factor: Input should be greater than 0"),
+        ("optimizer.factor=-1", "optimizer.factor: it should be greater than 0"),
         ("optimizer.factor=inf", "optimizer.factor"),
         ("optimizer.factor=nan", "optimizer.factor"),
         ("search.alpha=nan", "search.alpha"),
         ("search.alpha=11", "search.alpha"),
-        ("training.precision=fp16", "training.precision: Input should be 'fp32' or 'bf16'"),
+        ("training.precision=fp16", "training.precision: it should be 'fp32' or 'bf16'"),
         ("training.seed=true", "training.seed"),
         ("training.seed=-1", "training.seed"),
         ("training.seed=9223372036854775808", "training.seed"),
@@ -222,6 +222,12 @@ def test_an_unknown_field_is_met_with_those_there_are():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("x", "dragoman recipe show"),
+        ("[search]\nbeam = 1", "fields here: alpha, average_checkpoints, beam_size, max_extra"),
+        (
+            "[modle]\nN = 1",
+            "fields here: batch, description, model, name, optimizer, search, subwords, training",
+        ),
         ("x", "not valid TOML"),
         ("name = 3", "recipe field name"),
         ("[model]\nN = 'a'", "field N"),

@@ -35,4 +35,6 @@ def average(
     one_run = len(checkpoints) == 1 and not (checkpoints[0] / "manifest.json").is_file()
     written = run(checkpoints[0] if one_run else checkpoints, out, last=last, overwrite=overwrite)
     names = read_manifest(written).averaged
+    if last is not None and len(names) < last:
+        say(f"note: the run has no more than {len(names)} checkpoints, not {last}")
     say(f"wrote {written}, the average of {len(names)}: {', '.join(names)}")

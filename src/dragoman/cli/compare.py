@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 import typer
 
 from dragoman.cli.options import Json, TargetLanguage
+from dragoman.cli.talk import say
 
 
 def compare(
@@ -51,3 +52,5 @@ def compare(
         typer.echo(json_format.dumps(result.as_dict(), ensure_ascii=False))
         return
     typer.echo(result.format())
+    if units[0] == units[1]:
+        say("note: A and B are the same, line for line")

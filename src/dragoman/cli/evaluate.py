@@ -74,6 +74,11 @@ def evaluate(
             raise ConfigError(
                 "--out is for the translations of a model", cure="leave it out, or give three arguments"
             )
+        if Path(arguments[0]).is_dir():
+            raise ConfigError(
+                f"{arguments[0]} is a directory, not a finished translation",
+                cure="to score a model give three arguments: MODEL SOURCE REFERENCE",
+            )
         hypotheses, references = (list(read_units(path)) for path in arguments)
         scores = _scores_of(
             hypotheses, references, arguments, target_language=target_language, tokenize=tokenize, paper=paper

@@ -13,9 +13,7 @@ from __future__ import annotations
 import errno
 import io
 import os
-import signal
 import sys
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -30,7 +28,6 @@ EXIT_OTHER = 1
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-EXIT_OF_SIGNAL = 128  # and the signal's number, as shells have it
 
 
 class Verbs(TyperGroup):
@@ -123,8 +120,6 @@ def options(
 def main() -> None:
     """Runs the command line of this process."""
     _open_standard_streams()
-    for name in ("SIGTERM", "SIGHUP"):
-        _leave_in_order(name)
     app()
 
 
@@ -139,19 +134,3 @@ def _open_standard_streams() -> None:
         elif isinstance(stream, io.TextIOWrapper):
             # A file name need not be UTF-8; JSON reads the escape back as what it stands for.
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-
-
-def _leave_in_order(name: str) -> None:
-    """On this signal, leave through every `finally`, so that no temporary file stays; ignored if it was (nohup)."""
-    number = getattr(signal, name, None)
-    if number is None or signal.getsignal(number) is not signal.SIG_DFL:
-        return
-
-    def leave(number: int, _frame: FrameType | None) -> None:
-        raise SystemExit(EXIT_OF_SIGNAL + number)
-
-    signal.signal(number, leave)
-
-
-if __name__ == "__main__":
-    main()

@@ -58,14 +58,13 @@ def score(
                 cure="give one translation for each line",
             )
     translator = Translator.load(model, device=device, precision=precision)
-    exponent = translator.search.alpha if alpha is None else alpha
     start = 0
     for run in chunks(sources):
         stop = start + len(run)
         if pieces:
-            scores = translator.score_pieces(run, rows[start:stop], alpha=exponent)
+            scores = translator.score_pieces(run, rows[start:stop], alpha=alpha)
         else:
-            scores = translator.score(run, texts[start:stop], alpha=exponent)
+            scores = translator.score(run, texts[start:stop], alpha=alpha)
         for number, value in enumerate(scores, start=start + 1):
             typer.echo(json_format.dumps({"line": number, "score": value}) if json else f"{value:.6f}")
         start = stop

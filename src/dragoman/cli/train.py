@@ -40,7 +40,8 @@ def train(
     max_minutes: Annotated[
         float | None,
         typer.Option(
-            "--max-minutes", help="Stop after so many minutes of training, those of earlier sessions counted."
+            "--max-minutes",
+            help="Stop after so many minutes, earlier sessions counted; a last validation comes on top.",
         ),
     ] = None,
     seed: Annotated[

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from dragoman.cli.talk import is_watched, minutes_and_seconds, say, stderr
 
 if TYPE_CHECKING:
-    from dragoman.training.events import Ended, Event, Started, Stepped, Validated
+    from dragoman.training.events import Ended, Event, Started, Stepped, Validated, Validating
 
 PLAIN_SECONDS = 15.0  # between progress lines where there is no bar
 
@@ -56,6 +56,8 @@ class TrainingTalk:
                 )
             case events.Stepped():
                 self._stepped(event)
+            case events.Validating():
+                self._validating(event)
             case events.Validated():
                 say(_validation_text(event))
             case events.Saved():
@@ -79,6 +81,13 @@ class TrainingTalk:
             self._progress.update(self._task, description=text, completed=done)
         elif event.seconds - self._said_at >= PLAIN_SECONDS:
             self._said_at = event.seconds
+            say(text)
+
+    def _validating(self, event: Validating) -> None:
+        text = f"step {event.step:,}: validating"
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, description=text)
+        else:
             say(text)
 
     def _done_and_left(self, event: Stepped, limits: Started) -> tuple[float, float | None]:

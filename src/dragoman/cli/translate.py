@@ -70,7 +70,7 @@ def translate(
 
     Example: dragoman translate run < input.txt > output.txt
     """
-    from dragoman.text.lines import refuse_to_overwrite, write_units
+    from dragoman.text.lines import check_text, refuse_to_overwrite, write_units
     from dragoman.text.normalize import is_blank
     from dragoman.translator import Translator
 
@@ -80,10 +80,10 @@ def translate(
             cure="add --sample, or leave them out",
         )
     refuse_to_overwrite(out, source)
+    if bad_bytes == "refuse" and Path(source).is_file():  # a pipe can be read only once
+        check_text(source)
     use_threads(threads)
     translator = Translator.load(model, device=device, precision=precision)
-    width = translator.search.beam_size if beam_size is None else beam_size
-    exponent = translator.search.alpha if alpha is None else alpha
 
     def work(translator: Translator, units: list[str]) -> list[Translation]:
         if sample:
@@ -93,11 +93,11 @@ def translate(
                 temperature=temperature,
                 top_k=top_k,
                 top_p=top_p,
-                alpha=exponent,
+                alpha=alpha,
                 n=n_best,
                 first=number,
             )
-        return translator.translate(units, beam_size=width, alpha=exponent, n_best=n_best)
+        return translator.translate(units, beam_size=beam_size, alpha=alpha, n_best=n_best)
 
     number = empty = 0
     problems: dict[str, int] = {}

@@ -108,7 +108,15 @@ def check_place(place: Path, overwrite: Overwrite) -> None:
 
 def _check_is_ours(place: Path) -> None:
     """A directory is replaced only if `prepare` wrote it and nothing was put beside: that would be lost."""
-    known = {record.name for record in read_manifest(place).files} | {MANIFEST_NAME}
+    try:
+        records = read_manifest(place).files
+    except DataError as error:
+        raise DataError(
+            f"the directory to replace was not written by prepare: {error.what}",
+            where=str(place),
+            cure="choose another, or move this one away",
+        ) from error
+    known = {record.name for record in records} | {MANIFEST_NAME}
     foreign = sorted(path.name for path in place.iterdir() if path.name not in known)
     if foreign:
         raise DataError(

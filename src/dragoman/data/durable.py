@@ -10,6 +10,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 
 from dragoman.errors import DataError
@@ -40,10 +41,13 @@ def sync_tree(directory: Path) -> None:
 
 
 @contextmanager
-def only_one(directory: Path) -> Iterator[None]:
+def only_one(directory: Path) -> Iterator[bool]:
     """Holds a directory as long as the block runs, against others that do the same.
 
-    Nothing is left in it, whatever ends the process; where the system has no such locks (Windows), nothing is held.
+    Nothing is left in it, whatever ends the process.
+
+    Yields:
+        Whether it is held: Windows and some file systems have no such locks.
 
     Raises:
         DataError: another process holds it.
@@ -51,10 +55,11 @@ def only_one(directory: Path) -> Iterator[None]:
     try:
         import fcntl
     except ImportError:
-        yield
+        yield False
         return
     descriptor = os.open(directory, os.O_RDONLY)
     try:
+        held = True
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -63,8 +68,8 @@ def only_one(directory: Path) -> Iterator[None]:
                 cure="wait until it has ended, or choose another directory",
             ) from None
         except OSError:  # a file system without locks
-            pass
-        yield
+            held = False
+        yield held
     finally:
         os.close(descriptor)
 
@@ -91,15 +96,25 @@ def whole_directory(final: Path) -> Iterator[Path]:
     temporary = final.parent / f".{final.name}.partial-{secrets.token_hex(4)}"
     try:
         final.parent.mkdir(parents=True, exist_ok=True)
+        _remove_left_over(final)
         temporary.mkdir()
-        yield temporary
-        sync_tree(temporary)
-        _exchange(temporary, final)
+        with only_one(temporary):
+            yield temporary
+            sync_tree(temporary)
+            _exchange(temporary, final)
         sync_directory(final.parent)
     except OSError as error:
         raise _cannot_write(error, final, temporary) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _remove_left_over(final: Path) -> None:
+    """Removes what a killed process left of an earlier try; one that still writes holds its directory."""
+    for path in final.parent.glob(f".{escape(final.name)}.partial-*"):
+        with suppress(DataError, OSError), only_one(path) as held:
+            if held:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _exchange(temporary: Path, final: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dragoman.data.durable import sync_file
-from dragoman.errors import DataError
+from dragoman.errors import DataError, first_fault
 
 MANIFEST_NAME = "manifest.json"
 Split = Literal["train", "dev"]
@@ -139,10 +139,8 @@ def read_manifest(directory: Path) -> Manifest:
     try:
         return Manifest.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "the file"
         raise DataError(
-            f"the manifest is damaged or of another version: {field}: {first['msg']}",
+            f"the manifest is damaged or of another version: {': '.join(first_fault(error, 'the file'))}",
             where=str(path),
             cure="prepare the corpus again with this version",
         ) from error

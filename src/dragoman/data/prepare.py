@@ -188,4 +188,6 @@ def _check_left(census: Census, role: Role, split: Split) -> None:
     if not census.count(role):
         reasons = "; ".join(census.left_out(split).lines()) or "the text is empty"
         names = ", ".join(dict.fromkeys((*file_names(census.text.source), *file_names(census.text.target))))
-        raise DataError(f"no pair is left for the {split} set: {reasons}", where=names)
+        raise DataError(
+            f"no pair is left for the {split} set: {reasons}", where=names, cure="give texts with more pairs"
+        )

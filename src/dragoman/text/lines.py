@@ -31,6 +31,7 @@ TextSource = str | os.PathLike[str] | BinaryIO
 BadBytes = Literal["refuse", "replace"]
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_UTF16_MARKS = {b"\xff\xfe": "UTF-16LE", b"\xfe\xff": "UTF-16BE"}
 STANDARD_STREAM = "-"
 _DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError, zstandard.ZstdError)
 _COMPRESSED = (".gz", ".xz", ".zst")
@@ -135,12 +136,29 @@ def decode_unit(unit: RawUnit, *, bad_bytes: BadBytes, where: str, number: int) 
     try:
         return unit.data.decode("utf-8")
     except UnicodeDecodeError as error:
+        encoding = _UTF16_MARKS.get(unit.data[:2])
+        if unit.offset == 0 and encoding is not None:
+            raise DataError(
+                f"the file is {encoding}, not UTF-8",
+                where=where,
+                cure=f"convert it: iconv -f UTF-16 -t UTF-8 {where} > converted.txt",
+            ) from error
         raise DataError(
             f"byte 0x{unit.data[error.start]:02x} is not UTF-8 here",
             where=f"{where}, line {number}, column byte {error.start + 1}, "
             f"byte offset {unit.offset + error.start} of the file (from 0)",
             cure="convert the file to UTF-8, or choose what becomes of such bytes (--bad-bytes)",
         ) from error
+
+
+def check_text(path: str | os.PathLike[str]) -> None:
+    """Reads a text once to its end, so that nothing is begun that bad bytes would break off.
+
+    Raises:
+        DataError: as `read_units`.
+    """
+    for _unit in read_units(path):
+        pass
 
 
 def count_units(source: TextSource) -> int:

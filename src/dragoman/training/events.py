@@ -63,6 +63,13 @@ class Stepped:
 
 
 @dataclass(frozen=True)
+class Validating:
+    """A validation begins; on a small machine it takes a while."""
+
+    step: int
+
+
+@dataclass(frozen=True)
 class Validated:
     """A validation.
 
@@ -105,7 +112,7 @@ class Ended:
     seconds: float
 
 
-Event = Started | Stepped | Validated | Saved | Said | Ended
+Event = Started | Stepped | Validating | Validated | Saved | Said | Ended
 Emit = Callable[[Event], None]
 
 

@@ -56,5 +56,5 @@ def cooldown_due(
         return None
     left = max_steps - step
     if max_minutes is not None and seconds > 0.0:
-        left = min(left, round(step * (60.0 * max_minutes - seconds) / seconds))
+        left = round(min(left, step * (60.0 * max_minutes - seconds) / seconds))
     return Cooldown(begin=step, steps=max(1, left))

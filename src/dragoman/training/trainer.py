@@ -23,7 +23,7 @@ from dragoman.model.transformer import Transformer
 from dragoman.recipe import Recipe
 from dragoman.standing import standing
 from dragoman.training.checkpoint import Checkpoint, Place, kernels, save_checkpoint, threads
-from dragoman.training.events import Emit, Ended, Said, Saved, Started, Stepped, Validated
+from dragoman.training.events import Emit, Ended, Said, Saved, Started, Stepped, Validated, Validating
 from dragoman.training.schedule import Cooldown, cooldown_due
 from dragoman.training.step import Update, optimizer_for, update
 from dragoman.training.stopping import StopRequest
@@ -222,6 +222,7 @@ class Trainer:
         if self.task.dev is None:
             return False
         self._validated_step = self.place.step
+        self.emit(Validating(self.place.step))
         batches = (batch.to(self.task.device) for batch in self.task.dev())
         measured = dev_loss(self.model, batches, self.recipe.training.eps_ls)
         bleu = None if self.task.translate_dev is None else self.task.translate_dev(self.model)

@@ -30,6 +30,11 @@ def test_the_last_checkpoints_of_a_run(lab, tmp_path):
     assert len(done("translate", tmp_path / "m", lab.dev_source).lines) == 20
 
 
+def test_fewer_checkpoints_than_asked_for_is_told(lab, tmp_path):
+    told = done("average", lab.run, "--last", 99, "--out", tmp_path / "m").err.splitlines()
+    assert told[0] == "note: the run has no more than 2 checkpoints, not 99"
+
+
 def test_checkpoints_by_name(lab, tmp_path):
     both = checkpoints(lab)
     done("average", *both, "--out", tmp_path / "named")

@@ -50,6 +50,9 @@ def test_each_metric_and_each_seed(texts, metric):
 def test_the_same_output_twice_is_no_difference(texts):
     result = done("compare", texts[0], texts[0], texts[2], "--samples", 100, "--json").json
     assert (result["difference"], result["p_value"]) == (0.0, 1.0)
+    assert done("compare", *texts, "--samples", 100).err == ""
+    told = done("compare", texts[0], texts[2], texts[2], "--samples", 100).err
+    assert told == "note: A and B are the same, line for line\n"
 
 
 def test_a_target_language_chooses_the_tokenizer(texts):

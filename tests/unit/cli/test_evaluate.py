@@ -134,6 +134,12 @@ def test_what_cannot_be_evaluated_is_refused(lab, files, tmp_path):
     assert "line 1" in refused(3, "evaluate", lab.run, files[0], tmp_path / "latin")
 
 
+def test_a_model_without_a_source_is_met_with_what_is_missing(lab, files):
+    message = refused(2, "evaluate", lab.run, files[1])
+    assert "not a finished translation" in message
+    assert "MODEL SOURCE REFERENCE" in message
+
+
 def test_a_place_for_the_translations_is_checked_before_the_work(lab, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "dragoman.translator.Translator.load", lambda *_, **__: pytest.fail("it went to work")

@@ -8,11 +8,13 @@ import resource
 import signal
 import subprocess
 import sys
+import textwrap
 
 import pytest
 from command_line import done, dragoman, finish, finish_after, refused, start
 
 import dragoman as package
+from dragoman import __main__ as begin
 from dragoman.cli import main
 from dragoman.errors import (
     CheckpointError,
@@ -184,7 +186,7 @@ def test_output_is_utf8_in_any_locale(tmp_path):
 def test_a_closed_standard_input_is_an_empty_one(tmp_path):
     reference = tmp_path / "r.txt"
     reference.write_text("a line\n", encoding="utf-8")
-    shell = ["sh", "-c", 'exec "$0" -m dragoman.cli.main evaluate - "$1" <&-', sys.executable, str(reference)]
+    shell = ["sh", "-c", 'exec "$0" -m dragoman evaluate - "$1" <&-', sys.executable, str(reference)]
     result = subprocess.run(shell, capture_output=True, text=True, check=False)
     assert result.returncode == 3
     assert "- has 0 units and" in result.stderr
@@ -220,8 +222,42 @@ def _wait_until_it_reads(process):
     raise AssertionError("the process never read its input")
 
 
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129), ("SIGINT", 130)])
+def test_a_signal_while_libraries_are_imported_ends_at_once(name, code, tmp_path):
+    """Whatever the library makes of an exception in the middle of its import, nobody sees it."""
+    library = """
+        import signal
+        try:
+            signal.raise_signal(signal.NAME)
+        except BaseException as error:
+            raise ImportError("a part of the library is missing") from error
+    """
+    (tmp_path / "library.py").write_text(textwrap.dedent(library).replace("NAME", name), encoding="utf-8")
+    result = in_a_process_with_our_signals(f"sys.path.insert(0, {str(tmp_path)!r}); import library")
+    assert result.returncode == code
+    assert result.stderr == ("dragoman: stopped\n" if name == "SIGINT" else "")
+
+
+@pytest.mark.parametrize(
+    ("name", "raised"), [("SIGTERM", "SystemExit(143)"), ("SIGINT", "KeyboardInterrupt()")]
+)
+def test_a_signal_at_work_runs_what_puts_things_in_order(name, raised):
+    work = (
+        f"try:\n    signal.raise_signal(signal.{name})\n"
+        "except BaseException as error:\n    print(repr(error), file=sys.stderr)"
+    )
+    assert in_a_process_with_our_signals(work).stderr == f"{raised}\n"
+
+
+def in_a_process_with_our_signals(code):
+    begin = "import signal\nfrom dragoman import __main__ as begin\n"
+    signals = "for name in ('SIGINT', 'SIGTERM', 'SIGHUP'):\n    begin._leave_in_order(name)\n"
+    command = [sys.executable, "-c", f"{PATH}\n{begin}{signals}{code}"]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
 def test_a_hangup_that_was_ignored_stays_ignored(monkeypatch):
     monkeypatch.setattr(signal, "getsignal", lambda _number: signal.SIG_IGN)
     monkeypatch.setattr(signal, "signal", lambda *_: pytest.fail("a handler was set"))
-    main._leave_in_order("SIGHUP")
-    main._leave_in_order("SIGNOWHERE")
+    begin._leave_in_order("SIGHUP")
+    begin._leave_in_order("SIGNOWHERE")

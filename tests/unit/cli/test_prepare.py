@@ -110,6 +110,10 @@ def test_it_replaces_its_own_directory_only_when_asked(texts, tmp_path):
     assert (out / "manifest.json").read_bytes() != before
     (out / "mine.txt").write_text("mine", encoding="utf-8")
     assert "mine.txt" in refused(3, "prepare", *texts, "--out", out, *SMALL, "--overwrite")
+    (out / "manifest.json").unlink()
+    message = refused(3, "prepare", *texts, "--out", out, *SMALL, "--overwrite")
+    assert "was not written by prepare" in message
+    assert "move this one away" in message
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from dragoman.cli import talk, training_talk
 from dragoman.cli.training_talk import PLAIN_SECONDS, TrainingTalk
-from dragoman.training.events import Ended, Said, Saved, Started, Stepped, Validated
+from dragoman.training.events import Ended, Said, Saved, Started, Stepped, Validated, Validating
 
 
 def started(step=0, max_steps=100, max_minutes=None):
@@ -70,6 +70,10 @@ def test_time_left_is_that_of_the_limit_that_comes_first(capsys):
     assert left(started(max_steps=100), 1.0) == "3:42"
     assert left(started(max_steps=100, max_minutes=1.0), 1.0) == "0:34"
     assert left(started(max_steps=100, max_minutes=60.0), 1.0) == "3:42"
+
+
+def test_a_validation_is_told_when_it_begins(capsys):
+    assert said([started(), Validating(4_000)], capsys)[-1] == "step 4,000: validating"
 
 
 def test_a_run_that_went_on_is_timed_from_where_it_did(capsys):

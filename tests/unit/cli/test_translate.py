@@ -313,6 +313,14 @@ def test_bytes_that_are_not_utf8_are_refused_or_replaced(lab, tmp_path):
     assert "bad-bytes" in refused(2, "translate", lab.run, "--bad-bytes", "skip", stdin=data)
 
 
+def test_bad_bytes_late_in_a_file_are_told_before_a_line_is_written(lab, tmp_path):
+    """A run is 500 lines: all of the file is looked at before the first is translated."""
+    (tmp_path / "late.txt").write_bytes(b"one\n" * 600 + b"\xff\n")
+    result = dragoman("translate", lab.run, tmp_path / "late.txt")
+    assert (result.code, result.out) == (3, b"")
+    assert "line 601" in result.err
+
+
 def test_an_output_that_was_there_stays_when_the_input_fails(lab, tmp_path):
     (tmp_path / "out.txt").write_text("before\n", encoding="utf-8")
     (tmp_path / "latin.txt").write_bytes(b"one\n\xff\n")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import dragoman
 from dragoman.data.durable import whole_directory
 from dragoman.errors import DataError
 
@@ -126,3 +129,46 @@ def test_every_file_is_synced_before_the_rename(tmp_path: Path, monkeypatch: pyt
     out = tmp_path / "out"
     inodes = [path.stat().st_ino for path in (out / "sub" / "f", out / "sub", out, tmp_path)]
     assert events == [*inodes[:3], "rename", inodes[3]]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from dragoman.data.durable import whole_directory
+with whole_directory(Path(sys.argv[1])) as folder:
+    (folder / "f").write_text("half")
+    print("writing", flush=True)
+    sys.stdin.read()
+"""
+
+
+def start_writing(place: Path) -> subprocess.Popen[str]:
+    """A process that has begun to write `place` and waits."""
+    source = str(Path(dragoman.__file__).parent.parent)
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(place)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": source},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "writing\n"
+    return process
+
+
+def test_what_a_killed_process_left_goes_with_the_next_and_nothing_else_does(tmp_path: Path) -> None:
+    place = tmp_path / "out[1]"
+    with start_writing(place) as killed:
+        killed.kill()
+    left = names(tmp_path)
+    assert [name.partition("-")[0] for name in left] == [".out[1].partial"]
+    with start_writing(place) as at_work:
+        new = [name for name in names(tmp_path) if name not in left]
+        assert len(names(tmp_path)) == len(new) == 1, "the one of the killed process has gone"
+        (tmp_path / ".out[1]x.partial-1").mkdir()
+        with whole_directory(place):
+            pass
+        assert names(tmp_path) == [*sorted([*new, ".out[1]x.partial-1"]), "out[1]"]
+        at_work.communicate("")
+    assert (place / "f").read_text() == "half"

@@ -281,3 +281,21 @@ def test_messy_real_files() -> None:
     assert count_units(messy / "23-multi30k-val.de.zst") == count_units(messy / "23-multi30k-val.en.zst") > 0
     assert count_units(messy / "21-multi30k.de.gz") == count_units(messy / "21-multi30k.en.gz") > 0
     assert not any(unit.endswith("\r") for unit in read_units(messy / "15-crlf-nonNFC.de"))
+
+
+@pytest.mark.parametrize(("encoding", "named"), [("utf-16-le", "UTF-16LE"), ("utf-16-be", "UTF-16BE")])
+def test_utf16_is_called_by_its_name(tmp_path, encoding, named):
+    path = tmp_path / "windows.txt"
+    path.write_bytes("\ufeffGrüße\nzwei".encode(encoding))
+    with pytest.raises(DataError) as caught:
+        list(read_units(path))
+    assert caught.value.what == f"the file is {named}, not UTF-8"
+    assert caught.value.cure == f"convert it: iconv -f UTF-16 -t UTF-8 {path} > converted.txt"
+    assert len(list(read_units(path, bad_bytes="replace"))) == 2
+
+
+def test_the_marks_of_utf16_mean_nothing_inside_a_file(tmp_path):
+    path = tmp_path / "late.txt"
+    path.write_bytes(b"one\n\xff\xfe\n")
+    with pytest.raises(DataError, match="byte 0xff"):
+        list(read_units(path))

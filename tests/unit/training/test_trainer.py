@@ -104,7 +104,7 @@ def test_events_come_in_order_and_tell_the_truth(corpus, tmp_path):
     run = Run(corpus, tmp_path, "training.max_steps=4", "training.checkpoint_steps=2")
     run.go()
     names = [type(event).__name__ for event in run.events]
-    two = ["Stepped", "Stepped", "Validated", "Saved"]
+    two = ["Stepped", "Stepped", "Validating", "Validated", "Saved"]
     assert names == ["Started", *two, *two, "Ended"]
     started, ended = run.events[0], run.events[-1]
     assert isinstance(started, Started)
