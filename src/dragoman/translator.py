@@ -13,23 +13,27 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from dragoman import native
 from dragoman.bundle import Bundle, bundle_in, open_bundle
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.machine import DTYPES
 from dragoman.model.incremental import IncrementalDecoder
+from dragoman.model.incremental_native import NativeDecoder
+from dragoman.model.packed import PackedModel
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import SearchSection
 from dragoman.search.beam import beam_search
 from dragoman.search.length import length_penalty
 from dragoman.search.options import SearchOptions
 from dragoman.search.sampling import SamplingOptions, sample
-from dragoman.search.step import Hypothesis
+from dragoman.search.step import Hypothesis, StepFunction
 from dragoman.text.normalize import REPLACEMENT, is_blank
 from dragoman.text.split import split_ids
 from dragoman.text.subwords import Subwords
@@ -105,7 +109,7 @@ class _Part:
 
 
 # A search over a batch of parts: a step function of them -> hypotheses of each.
-Search = Callable[[IncrementalDecoder, list[_Part]], list[list[Hypothesis]]]
+Search = Callable[[StepFunction, list[_Part]], list[list[Hypothesis]]]
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,7 @@ class Translator:
         batch_rows: most units searched at once; None: as many as batch_tokens allow.
         source_language, target_language: codes, or None.
         standing: one line on how the model stands to the paper.
-        search: how its recipe would have it searched; what the command line does unless told otherwise.
+        search: beam size, alpha and length limit where none are given: those of the model's recipe.
     """
 
     model: Transformer
@@ -140,6 +144,7 @@ class Translator:
     search: SearchSection = field(default_factory=SearchSection)
     path: Path | None = None
     _device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    _fast: bool = False
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "cpu", precision: Precision = "fp32") -> Translator:
@@ -163,8 +168,15 @@ class Translator:
     def of(cls, bundle: Bundle, *, device: torch.device, dtype: torch.dtype) -> Translator:
         """The translator of an opened bundle."""
         facts = bundle.facts
+        kernels = native.kernels()
+        fast = (
+            device.type == "cpu"
+            and dtype == torch.bfloat16
+            and kernels is not None
+            and kernels.has_fast_products
+        )
         return cls(
-            model=bundle.model(dtype).to(device),
+            model=bundle.model(torch.float32 if fast else dtype).to(device),
             source_subwords=facts.source_subwords,
             target_subwords=facts.target_subwords,
             max_source_tokens=facts.recipe.batch.max_length,
@@ -174,38 +186,43 @@ class Translator:
             search=facts.recipe.search,
             path=bundle.directory,
             _device=device,
+            _fast=fast,
         )
 
     def translate(
         self,
         units: Sequence[str],
         *,
-        beam_size: int = 4,
-        alpha: float = 0.6,
+        beam_size: int | None = None,
+        alpha: float | None = None,
         n_best: int = 1,
         min_length: int = 1,
-        max_extra: int = 50,
+        max_extra: int | None = None,
     ) -> list[Translation]:
         """Translates each unit; as many come back as were given, in order.
 
         Args:
             units: texts; a blank one (nothing but white space) has an empty translation, without the model.
-            beam_size: 1 is greedy.
-            alpha: exponent of the length penalty.
+            beam_size: 1 is greedy; as `search` has it where None.
+            alpha: exponent of the length penalty; as `search` has it where None.
             n_best: how many translations of each; the first is the translation, the others are its
                 alternatives. The k-th of a split unit joins the k-th of each part, so that its alternatives
                 need not fall in score.
             min_length: fewest tokens, EOS included.
-            max_extra: most tokens over the source's length, EOS included on both.
+            max_extra: most tokens over the source's length, EOS included on both; as `search` has it where None.
 
         Raises:
             ConfigError: an option is not usable, or `units` is not a list of texts.
         """
         options = SearchOptions(
-            beam_size=beam_size, alpha=alpha, n_best=n_best, min_length=min_length, max_extra=max_extra
+            beam_size=self.search.beam_size if beam_size is None else beam_size,
+            alpha=self.search.alpha if alpha is None else alpha,
+            n_best=n_best,
+            min_length=min_length,
+            max_extra=self.search.max_extra if max_extra is None else max_extra,
         )
 
-        def search(step: IncrementalDecoder, parts: list[_Part]) -> list[list[Hypothesis]]:
+        def search(step: StepFunction, parts: list[_Part]) -> list[list[Hypothesis]]:
             return beam_search(
                 step,
                 source_lengths=[len(part.ids) for part in parts],
@@ -216,7 +233,7 @@ class Translator:
                 device=self._device,
             )
 
-        return self._translate(units, search, alpha, n_best)
+        return self._translate(units, search, options.alpha, n_best)
 
     def sample(
         self,
@@ -226,9 +243,9 @@ class Translator:
         temperature: float = 1.0,
         top_k: int = 0,
         top_p: float = 1.0,
-        alpha: float = 0.6,
+        alpha: float | None = None,
         n: int = 1,
-        max_extra: int = 50,
+        max_extra: int | None = None,
         first: int = 0,
     ) -> list[Translation]:
         """Draws translations instead of searching for the best; the same seed gives the same ones.
@@ -239,7 +256,7 @@ class Translator:
             temperature: logits are divided by it.
             top_k: draw from the k most probable tokens only; 0: from all.
             top_p: draw from the fewest tokens that hold this much probability.
-            alpha: for the reported score.
+            alpha: for the reported score; as `search` has it where None.
             n: draws a unit.
             max_extra: as in `translate`.
             first: number of the first unit in a longer text given in runs.
@@ -253,11 +270,11 @@ class Translator:
             temperature=temperature,
             top_k=top_k,
             top_p=top_p,
-            alpha=alpha,
-            max_extra=max_extra,
+            alpha=self.search.alpha if alpha is None else alpha,
+            max_extra=self.search.max_extra if max_extra is None else max_extra,
         )
 
-        def search(step: IncrementalDecoder, parts: list[_Part]) -> list[list[Hypothesis]]:
+        def search(step: StepFunction, parts: list[_Part]) -> list[list[Hypothesis]]:
             return sample(
                 step,
                 source_lengths=[len(part.ids) for part in parts],
@@ -269,7 +286,7 @@ class Translator:
                 device=self._device,
             )
 
-        return self._translate(units, search, alpha, n)
+        return self._translate(units, search, options.alpha, n)
 
     def _translate(self, units: Sequence[str], search: Search, alpha: float, n: int) -> list[Translation]:
         check_units(units, "units")
@@ -277,7 +294,7 @@ class Translator:
         found: list[list[Hypothesis]] = [[] for _ in parts]
         for numbers in self._batches([len(part.ids) for part in parts]):
             chosen = [parts[k] for k in numbers]
-            step = IncrementalDecoder(self.model, self._as_tensor([part.ids for part in chosen]))
+            step = self._decoder(self._as_tensor([part.ids for part in chosen]))
             for k, hypotheses in zip(numbers, search(step, chosen), strict=True):
                 found[k] = hypotheses
         by_unit: list[list[list[Hypothesis]]] = [[] for _ in units]
@@ -287,6 +304,15 @@ class Translator:
             self._translation(unit, answers, alpha) if answers else _blank(unit, n)
             for unit, answers in zip(units, by_unit, strict=True)
         ]
+
+    @cached_property
+    def _packed(self) -> PackedModel | None:
+        return PackedModel.of(self.model, fast=self._fast)
+
+    def _decoder(self, source_ids: Tensor) -> StepFunction:
+        if self._packed is None:
+            return IncrementalDecoder(self.model, source_ids)
+        return NativeDecoder(self._packed, source_ids)
 
     def _parts(self, number: int, unit: str) -> list[_Part]:
         if is_blank(unit):
@@ -349,8 +375,12 @@ class Translator:
             truncated=any(h.truncated for h in hypotheses),
         )
 
-    def score(self, sources: Sequence[str], targets: Sequence[str], alpha: float = 0.6) -> list[float]:
+    def score(
+        self, sources: Sequence[str], targets: Sequence[str], alpha: float | None = None
+    ) -> list[float]:
         """log P / lp(n) of each target given its source, in its canonical segmentation.
+
+        The exponent of lp is `search.alpha` where `alpha` is None.
 
         Two blank units score 0, as `translate` says. A text may be longer than any trained on: it is scored
         whole.
@@ -366,7 +396,7 @@ class Translator:
         return self.score_ids(sources, ids, alpha)
 
     def score_pieces(
-        self, sources: Sequence[str], pieces: Sequence[Sequence[str]], alpha: float = 0.6
+        self, sources: Sequence[str], pieces: Sequence[Sequence[str]], alpha: float | None = None
     ) -> list[float]:
         """As `score`, of targets given as pieces: reproduces what `translate` reported.
 
@@ -383,11 +413,12 @@ class Translator:
         return self.score_ids(sources, [self.target_subwords.ids_of(row) for row in pieces], alpha)
 
     def score_ids(
-        self, sources: Sequence[str], target_ids: Sequence[Sequence[int]], alpha: float = 0.6
+        self, sources: Sequence[str], target_ids: Sequence[Sequence[int]], alpha: float | None = None
     ) -> list[float]:
         """As `score`, of target ids without BOS and EOS."""
         check_units(sources, "sources")
         _check_counts(sources, target_ids)
+        alpha = self.search.alpha if alpha is None else alpha
         scores = [0.0] * len(sources)
         blank = [is_blank(s) and not t for s, t in zip(sources, target_ids, strict=True)]
         kept = [k for k in range(len(sources)) if not blank[k]]

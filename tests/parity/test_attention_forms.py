@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from dragoman import native
 from dragoman.model import attention
 from dragoman.model.attention import FUSED_FROM_KEYS, attend, attend_fused, attend_written_out
 from dragoman.model.attention_direct import attend_direct
@@ -134,7 +135,7 @@ def test_masks_may_differ_between_heads_and_sentences(per_head):
     ("keys", "wants_gradient", "form"),
     [
         (FUSED_FROM_KEYS - 1, False, "attend_written_out"),
-        (FUSED_FROM_KEYS - 1, True, "attend_direct"),
+        (FUSED_FROM_KEYS - 1, True, "attend_native" if native.kernels() else "attend_direct"),
         (FUSED_FROM_KEYS, False, "attend_fused"),
         (FUSED_FROM_KEYS, True, "attend_fused"),
     ],
@@ -143,13 +144,24 @@ def test_the_form_is_chosen_by_the_number_of_keys_and_whether_a_gradient_is_want
     monkeypatch, keys, wants_gradient, form
 ):
     used = []
-    for name in ("attend_fused", "attend_written_out", "attend_direct"):
+    for name in ("attend_fused", "attend_written_out", "attend_direct", "attend_native"):
         original = getattr(attention, name)
         monkeypatch.setattr(attention, name, lambda *a, n=name, f=original: (used.append(n), f(*a))[1])
     tensors = inputs(torch.float32, d_k=4, d_v=4, length=keys)
     with torch.set_grad_enabled(wants_gradient):
         attend(*tensors, causal_mask(keys))
     assert used == [form]
+
+
+def test_without_the_kernels_and_in_float64_training_is_by_the_direct_form(monkeypatch):
+    used = []
+    monkeypatch.setattr(
+        attention, "attend_direct", lambda *a: (used.append(a[0].dtype), attend_direct(*a))[1]
+    )
+    attend(*inputs(torch.float64, d_k=4, d_v=4), causal_mask(L))
+    monkeypatch.setattr(attention, "kernels_for", lambda _x: None)
+    attend(*inputs(torch.float32, d_k=4, d_v=4), causal_mask(L))
+    assert used == [torch.float64, torch.float32]
 
 
 def test_the_direct_gradient_is_the_numerical_one():

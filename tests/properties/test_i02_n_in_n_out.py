@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tiny_runs import SOURCE_WORDS, tiny_facts, write_random_bundle
 
-from dragoman import translator as translator_module
 from dragoman.text.lines import read_units
 from dragoman.text.normalize import is_blank
 from dragoman.translator import Translator
@@ -111,7 +110,7 @@ class EndsAtOnce:
 @pytest.mark.parametrize("count", [20_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 @pytest.mark.timeout(1_800)
 def test_random_units_through_a_stub(translator, monkeypatch, count):
-    monkeypatch.setattr(translator_module, "IncrementalDecoder", EndsAtOnce)
+    monkeypatch.setattr(Translator, "_decoder", lambda self, ids: EndsAtOnce(self.model, ids))
     seen = 0
     for seed in range(count // 10_000):
         units = odd_units(10_000, seed=seed)

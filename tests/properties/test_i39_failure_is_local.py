@@ -7,6 +7,7 @@ from tiny_runs import tiny_facts, write_random_bundle
 
 from dragoman.errors import DragomanError
 from dragoman.model.incremental import IncrementalDecoder
+from dragoman.model.incremental_native import NativeDecoder
 from dragoman.translator import Translator
 
 UNITS = ["one two three", "twelve", "", "six seven " * 9]
@@ -25,7 +26,8 @@ def translator(corpus, tmp_path_factory) -> Translator:
 @pytest.mark.parametrize("at", [1, 2, 4])
 def test_a_step_that_fails(translator, monkeypatch, error, at):
     before = translator.translate(UNITS, n_best=2)
-    step, calls = IncrementalDecoder.__call__, [0]
+    decoder = IncrementalDecoder if translator._packed is None else NativeDecoder
+    step, calls = decoder.__call__, [0]
 
     def failing(self, tokens):
         calls[0] += 1
@@ -34,7 +36,7 @@ def test_a_step_that_fails(translator, monkeypatch, error, at):
         return step(self, tokens)
 
     with monkeypatch.context() as patch:
-        patch.setattr(IncrementalDecoder, "__call__", failing)
+        patch.setattr(decoder, "__call__", failing)
         with pytest.raises(error):
             translator.translate(UNITS, n_best=2)
     assert translator.translate(UNITS, n_best=2) == before

@@ -32,7 +32,7 @@ def run(folder, *arguments, cwd):
         "PYTHONDONTWRITEBYTECODE": "1",
         "OMP_NUM_THREADS": "1",
     }
-    command = [sys.executable, "-m", "dragoman.cli.main", *map(str, arguments)]
+    command = [sys.executable, "-m", "dragoman", *map(str, arguments)]
     return subprocess.run(command, env=environment, cwd=cwd, capture_output=True, timeout=300, check=False)
 
 

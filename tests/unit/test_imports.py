@@ -16,10 +16,10 @@ ROOT = Path(dragoman.__file__).parent
 
 # A module imports from its own entry and from those before it.
 ORDER = [
-    "errors", "paper", "provenance", "text", "data", "download", "model", "machine", "recipe", "standing", "variants",
-    "bundle", "training", "search", "translator", "scoring", "recipes", "pipeline", "demo", "cli",
+    "errors", "paper", "provenance", "text", "data", "download", "native", "model", "machine", "recipe", "standing",
+    "variants", "bundle", "training", "search", "translator", "scoring", "recipes", "pipeline", "demo", "cli",
 ]  # fmt: skip
-MODEL_MAY_IMPORT = {"torch", "jaxtyping", "pydantic", "dragoman.model", "dragoman.errors"}
+MODEL_MAY_IMPORT = {"torch", "jaxtyping", "pydantic", "dragoman.model", "dragoman.errors", "dragoman.native"}
 WITHOUT_TORCH = ("errors", "recipe", "text", "scoring")
 
 

@@ -18,8 +18,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from dragoman.model.attention_direct import attend_direct
+from dragoman.model.attention_native import attend_native
 from dragoman.model.config import ModelShape
 from dragoman.model.linear import linear
+from dragoman.native import kernels_for
 
 Heads = Float[Tensor, "B h L d"]
 HeadsK = Float[Tensor, "B h L d_k"]
@@ -85,6 +87,9 @@ def attend(
     if Q.is_cuda or K.shape[-2] >= FUSED_FROM_KEYS:
         return attend_fused(Q, K, V, mask)
     if torch.is_grad_enabled() and Q.requires_grad and Q.shape[0] == K.shape[0]:
+        kernels = kernels_for(Q)
+        if kernels is not None and (mask is None or mask.shape[1] == 1):
+            return attend_native(kernels, Q, K, V, mask)
         return attend_direct(Q, K, V, mask)
     return attend_written_out(Q, K, V, mask)
 

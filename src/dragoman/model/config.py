@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, first_fault
 
 Size = Annotated[int, Field(ge=1, le=1_000_000)]
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -140,8 +140,9 @@ class ModelConfig(ModelShape):
 def _config_error(error: ValidationError, fields: list[str]) -> ConfigError:
     """Turns pydantic's report on its first field into what, where and cure."""
     first = error.errors()[0]
-    field = ".".join(str(part) for part in first["loc"]) or "model"
-    message = first["msg"].removeprefix("Value error, ")
-    cure = f"the fields are {', '.join(fields)}" if first["type"] == "extra_forbidden" else None
+    field, message = first_fault(error, "model")
+    unknown = first["type"] == "extra_forbidden"
+    message = "there is no such field" if unknown else message
+    cure = f"the fields are {', '.join(fields)}" if unknown else None
     where = f"field {field}, value {first['input']!r}"
     return ConfigError(f"model configuration: {message}", where=where, cure=cure)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int16
 from torch import Tensor
 
 _LEVELS = 1 << 16
@@ -22,11 +22,20 @@ def keep_mask(
 ) -> Tensor:
     """True, or 1, where an element is kept: with probability 1 - P_drop (to 1/65536), from torch's generator."""
     count = shape.numel()
-    bits = torch.empty((count + 3) // 4, dtype=torch.int64, device=device).random_(_INT64_MIN, None)
-    # The highest level is always kept: one more would not fit 16 bits, and nothing at all would be dropped.
-    threshold = min(round(P_drop * _LEVELS), _LEVELS - 1) - _LEVELS // 2
     kept = torch.empty(count, dtype=dtype, device=device)
-    return torch.ge(bits.view(torch.int16)[:count], threshold, out=kept).view(shape)
+    return torch.ge(random_bits(count, device), keep_threshold(P_drop), out=kept).view(shape)
+
+
+def random_bits(count: int, device: torch.device) -> Int16[Tensor, " count"]:
+    """16 random bits for each of `count` elements, from torch's generator."""
+    drawn = torch.empty((count + 3) // 4, dtype=torch.int64, device=device).random_(_INT64_MIN, None)
+    return drawn.view(torch.int16)[:count]
+
+
+def keep_threshold(P_drop: float) -> int:
+    """An element is kept if its random bits, as a signed number, are at least this."""
+    # The highest level is always kept: one more would not fit 16 bits, and nothing at all would be dropped.
+    return min(round(P_drop * _LEVELS), _LEVELS - 1) - _LEVELS // 2
 
 
 def add_dropped(

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.model.config import ModelShape
 from dragoman.model.dropout import add_dropped
+from dragoman.model.residual_native import add_and_norm
+from dragoman.native import kernels_for
 
 LAYER_NORM_EPSILON = 1e-6
 
@@ -34,5 +37,9 @@ class PostNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "B L d_model"], sublayer: SubLayer) -> Float[Tensor, "B L d_model"]:
         """Applies the sub-layer to x and joins the two."""
-        y: Tensor = self.norm(add_dropped(x, sublayer(x), self.P_drop, self.training))
+        f = sublayer(x)
+        kernels = kernels_for(x)
+        if kernels is not None and torch.is_grad_enabled() and isinstance(self.norm, nn.LayerNorm):
+            return add_and_norm(kernels, x, f, self.norm, self.P_drop if self.training else 0.0)
+        y: Tensor = self.norm(add_dropped(x, f, self.P_drop, self.training))
         return y

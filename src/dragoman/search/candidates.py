@@ -24,6 +24,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from dragoman.errors import ConfigError, DragomanError
+from dragoman.native import kernels_for
 
 CHUNK = 64
 FEWEST_CHUNKS = 8  # a smaller vocabulary is looked at as a whole
@@ -113,11 +114,10 @@ def log_normalizers(logits: Float[Tensor, "*rows V"], best: Int64[Tensor, "*rows
     return logits.gather(-1, at_best).squeeze(-1).to(wide) - probabilities.to(wide).log()
 
 
-def refuse_broken(normalizers_BK: Float[Tensor, "B K"], live_BK: Bool[Tensor, "B K"]) -> None:
+def refuse_broken(broken_BK: Bool[Tensor, "B K"]) -> None:
     """Raise DragomanError if a live row of logits is no distribution (NaN, +inf, nothing but -inf)."""
-    broken = ~normalizers_BK.isfinite() & live_BK
-    if bool(broken.any()):
-        rows = broken.any(1).nonzero().flatten().tolist()
+    if bool(broken_BK.any()):
+        rows = broken_BK.any(1).nonzero().flatten().tolist()
         raise DragomanError(
             "the model's logits are not finite, so nothing can be searched",
             where=f"sentences {rows} of the batch as it is now",
@@ -250,10 +250,16 @@ def best_continuations(
     Raises:
         DragomanError: the logits of a live prefix are no distribution.
     """
+    if (kernels := kernels_for(logits)) is not None and logits.dtype == torch.float32:
+        values, parents, tokens, broken = kernels.best_continuations(
+            logits, log_probabilities_BK, bans.banned_V, count
+        )
+        refuse_broken(broken)
+        return Continuations(values, parents, tokens)
     vocab_size = logits.shape[-1]
     maxima = _chunk_maxima(logits, chunk)
     normalizers = log_normalizers(logits, _argmax(logits, maxima, chunk))
-    refuse_broken(normalizers, log_probabilities_BK > DEAD)
+    refuse_broken(~normalizers.isfinite() & (log_probabilities_BK > DEAD))
     table = _Table(logits, log_probabilities_BK, normalizers, bans)
     if vocab_size < FEWEST_CHUNKS * chunk:
         flat = torch.arange(table.flat.shape[1], device=logits.device).expand(len(logits), -1)

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from dragoman.native import kernels_for
 from dragoman.search.candidates import (
     DEAD,
     Bans,
@@ -62,9 +63,16 @@ def best_tokens(logits: Float[Tensor, "B V"], bans: Bans) -> tuple[Int64[Tensor,
     Raises:
         DragomanError: a row of logits is no distribution.
     """
+    if (kernels := kernels_for(logits)) is not None and logits.dtype == torch.float32:
+        nothing_yet = torch.zeros(len(logits), 1, dtype=torch.float64)
+        values, _, tokens, broken = kernels.best_continuations(
+            logits.unsqueeze(1), nothing_yet, bans.banned_V, 1
+        )
+        refuse_broken(broken)
+        return tokens[:, 0], values[:, 0]
     raw = logits.argmax(-1)
     normalizers = log_normalizers(logits, raw)
-    refuse_broken(normalizers.unsqueeze(1), torch.ones_like(raw, dtype=torch.bool).unsqueeze(1))
+    refuse_broken(~normalizers.isfinite().unsqueeze(1))
     best = raw
     if bool(bans.banned_V[raw].any()):  # seldom: only then is the vocabulary copied
         best = logits.masked_fill(bans.banned_V, DEAD).argmax(-1)

@@ -254,7 +254,7 @@ def draw(
         options: temperature, top_k and top_p, applied in this order.
     """
     normalizers = log_normalizers(logits, logits.argmax(-1))
-    refuse_broken(normalizers.expand_as(live_BK), live_BK)
+    refuse_broken(~normalizers.isfinite() & live_BK)
     weights, tokens = _weights(logits.to(normalizers.dtype).masked_fill(bans.banned_V, DEAD), options)
     cumulative = weights.cumsum(-1).expand(*numbers_BK.shape, -1).contiguous()
     total = cumulative[..., -1]

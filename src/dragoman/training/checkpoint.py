@@ -19,6 +19,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from dragoman import native
 from dragoman.bundle import OPTIMIZER, PLACE, Bundle, BundleFacts, open_bundle, read_pointer, write_bundle
 from dragoman.data.durable import sync_directory, sync_file
 from dragoman.data.manifest import Count, Record
@@ -241,8 +242,14 @@ def threads() -> int:
 
 
 def kernels() -> str:
-    """What torch chooses its kernels by: its version, the processor and its instructions, and settings of the user."""
-    facts = [f"torch {version_of('torch')}", processor(), torch.backends.cpu.get_cpu_capability()]
+    """What computes: torch's version, the processor and its instructions, our own kernels, settings of the user."""
+    compiled = native.kernels()
+    facts = [
+        f"torch {version_of('torch')}",
+        processor(),
+        torch.backends.cpu.get_cpu_capability(),
+        "no native kernels" if compiled is None else f"native kernels {compiled.digest}",
+    ]
     return ", ".join(
         [*facts, *(f"{name}={os.environ[name]}" for name in _KERNEL_SETTINGS if name in os.environ)]
     )

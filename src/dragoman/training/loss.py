@@ -20,6 +20,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from dragoman.native import kernels_for
+
 # Bytes of the logits that exist at once, and of the probabilities in float32 made of them at once on a CPU: these
 # should stay in its cache.
 BLOCK_BYTES = 64 << 20
@@ -88,10 +90,7 @@ class _OutputLoss(torch.autograd.Function):
             if grad_hidden is None or grad_weight is None:
                 log_Z[rows] = logits.to(wide).logsumexp(dim=-1)
                 continue
-            at_once = CACHE_BYTES // (V * 4) if logits.device.type == "cpu" else len(logits)
-            for part in _blocks(len(logits), max(at_once, 64)):
-                there = slice(rows.start + part.start, rows.start + part.stop)
-                log_Z[there] = _to_gradient(logits[part], targets[there], high)
+            log_Z[rows] = _to_gradient(logits, targets[rows], high)
             torch.mm(logits, weight, out=grad_hidden[rows])
             grad_weight += logits.t() @ x
         # The sum of all logits of a row is x times the sum of all rows of the weight.
@@ -120,6 +119,16 @@ def _blocks(count: int, size: int) -> Iterator[slice]:
 
 def _to_gradient(logits: Tensor, targets: Tensor, high: float) -> Tensor:
     """Turns logits (n, V) in place into p, less `high` at the true token; returns log Z of each row (n,)."""
+    kernels = kernels_for(logits)
+    if kernels is not None:
+        return kernels.loss_gradient(logits, targets, high)
+    at_once = CACHE_BYTES // (logits.shape[1] * 4) if logits.device.type == "cpu" else len(logits)
+    parts = _blocks(len(logits), max(at_once, 64))
+    return torch.cat([_part_to_gradient(logits[part], targets[part], high) for part in parts])
+
+
+def _part_to_gradient(logits: Tensor, targets: Tensor, high: float) -> Tensor:
+    """As `_to_gradient`, of rows that fit a cache."""
     wide = torch.float64 if logits.dtype == torch.float64 else torch.float32
     at = targets[:, None]
     true_logits = logits.gather(-1, at).to(wide)

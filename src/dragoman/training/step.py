@@ -10,8 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
+import torch.nn.functional as F
+from jaxtyping import Int64
+from torch import Tensor
 
 from dragoman.data.batches import Batch
 from dragoman.errors import NonFiniteLoss
@@ -47,14 +51,28 @@ def optimizer_for(model: Transformer, recipe: Recipe) -> FlatAdam:
 
 
 def pieces(batch: Batch, tokens_at_once: int) -> Iterator[Batch]:
-    """Cuts a batch into runs of rows of at most so many positions a side (always at least one row)."""
-    longest = max(batch.source_ids.shape[1], batch.target_output_ids.shape[1])
-    rows = max(1, tokens_at_once // longest)
-    if rows >= len(batch):
+    """Cuts a batch into as few runs of about as many rows as have at most so many tokens a side (or one row).
+
+    Padding is not counted, as it is not in the budget of a batch: a batch as large as a piece may be is one piece.
+    """
+    if max(batch.source_tokens, batch.target_tokens) <= tokens_at_once:
         yield batch
         return
-    for start in range(0, len(batch), rows):
-        yield _rows(batch, slice(start, start + rows))
+    sides = (batch.source_ids, batch.target_output_ids)
+    tokens = torch.stack([(ids != Subwords.PAD_ID).sum(dim=1) for ids in sides], dim=1)
+    for start, stop in _runs(tokens, tokens_at_once):
+        yield _rows(batch, slice(start, stop))
+
+
+def _runs(tokens: Int64[Tensor, "rows 2"], most: int) -> list[tuple[int, int]]:
+    """The fewest runs of equal numbers of rows, none with more than `most` tokens a side unless it is a single row."""
+    rows = len(tokens)
+    before = F.pad(tokens.cumsum(dim=0), (0, 0, 1, 0))
+    for count in range(-(-int(tokens.sum(dim=0).max()) // most), rows):
+        edges = torch.linspace(0, rows, count + 1, dtype=torch.float64).round().long()
+        if int((before[edges[1:]] - before[edges[:-1]]).max()) <= most:
+            return list(pairwise(edges.tolist()))
+    return [(row, row + 1) for row in range(rows)]
 
 
 def _rows(batch: Batch, rows: slice) -> Batch:

@@ -51,7 +51,15 @@ def random_batch(lengths: list[tuple[int, int]], *, seed: int = 1) -> Batch:
     )
 
 
-BATCH = random_batch([(3, 5), (7, 2), (1, 1), (4, 9), (8, 8)])
+BATCH = random_batch([(3, 5), (7, 2), (1, 1), (4, 9), (8, 8)])  # 28 source and 30 target tokens with EOS
+PIECES = [
+    (1, 5),
+    (10, 5),
+    (20, 3),
+    (29, 2),
+    (30, 1),
+    (1000, 1),
+]  # tokens at once, and how many pieces they make
 
 
 def trained(
@@ -72,15 +80,15 @@ def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
     )
 
 
-@pytest.mark.parametrize(("tokens_at_once", "expected"), [(1, 5), (10, 5), (20, 3), (30, 2), (50, 1)])
+@pytest.mark.parametrize(("tokens_at_once", "expected"), PIECES)
 def test_pieces_hold_every_row_once_in_order(tokens_at_once, expected):
-    """The longest row has 10 positions."""
     cut = list(pieces(BATCH, tokens_at_once))
     assert len(cut) == expected
     assert torch.cat([piece.pair_indices for piece in cut]).tolist() == BATCH.pair_indices.tolist()
     assert sum(piece.source_tokens for piece in cut) == BATCH.source_tokens
     assert sum(piece.target_tokens for piece in cut) == BATCH.target_tokens
     for piece in cut:
+        assert len(piece) == 1 or max(piece.source_tokens, piece.target_tokens) <= tokens_at_once
         for ids in (piece.source_ids, piece.target_output_ids):
             assert (ids[:, -1] != 0).any(), "a column of nothing but padding"
         assert piece.source_tokens == int((piece.source_ids != 0).sum())
@@ -90,7 +98,8 @@ def test_pieces_hold_every_row_once_in_order(tokens_at_once, expected):
 
 
 def test_a_batch_that_fits_is_not_copied():
-    assert next(pieces(BATCH, 50)) is BATCH
+    """Padding is not counted: a batch within its budget is one piece, and not one and a scrap of another."""
+    assert next(pieces(BATCH, 30)) is BATCH
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

@@ -1,0 +1,148 @@
+"""Decoding one token at a time by the kernels in C++: the same step function as `IncrementalDecoder`, in float32.
+
+Paper: 3 ("auto-regressive, consuming the previously generated symbols as additional input")
+
+A step is one call: each block of hypotheses goes through all layers while it is in the cache. Sums are made in one fixed
+order, so that a hypothesis's logits are the same whatever is beside it. Keys and values of the prefix stay where they
+were written; what moves with the search is, for each hypothesis, the list of its ancestors' places.
+
+B sentences, K hypotheses of each, S source positions, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from dragoman.model.packed import Decoding, Memory, PackedModel, Sources, Step
+
+VECTOR = 16
+ROOM = 32  # positions a new cache has room for; doubled when full
+BLOCK_ROWS = 48  # hypotheses, or source positions, that go through the layers together
+ROWS_AT_ONCE = 6
+
+
+class NativeDecoder:
+    """The step function of a search, for a batch of source sentences; see `IncrementalDecoder`.
+
+    Args:
+        packed: the model, in evaluation mode.
+        source_ids: tokens of each sentence, at least one, then padding.
+    """
+
+    def __init__(self, packed: PackedModel, source_ids: Int64[Tensor, "B S"]) -> None:
+        model = packed.model
+        assert not model.training, "dropout must be off: model.eval()"
+        is_token = source_ids != model.config.pad_id
+        # The kernels are told of a source by its length.
+        self._lengths = is_token.sum(dim=1)
+        assert bool((is_token.cumprod(dim=1).sum(dim=1) == self._lengths).all()), "padding comes last"
+        assert bool((self._lengths > 0).all()), "a source has at least its EOS"
+        self._packed = packed
+        B, N = len(source_ids), model.config.N
+        self._layers = (Decoding * N).from_buffer_copy(packed.decoding)
+        self._S = -(-source_ids.shape[1] // VECTOR) * VECTOR
+        self._sources = self._encode(source_ids.contiguous())
+        self._K = [torch.empty(0, 0, model.config.h * model.config.d_k) for _ in range(N)]
+        self._V = [torch.empty(0, 0, model.config.h * model.config.d_v) for _ in range(N)]
+        self._sentences = torch.arange(B, dtype=torch.int32)
+        self._ancestors = torch.zeros(B, 0, dtype=torch.int32)
+        self._hypotheses, self._length = 1, 0
+
+    def _encode(self, source_ids: Tensor) -> list[Tensor]:
+        """Keys and values of the sources for each decoder layer, which are told where they are."""
+        packed, config, B = self._packed, self._packed.model.config, len(source_ids)
+        kept: list[Tensor] = []
+        memories = (Memory * config.N).from_buffer_copy(packed.memories)
+        for layer, memory in zip(self._layers, memories, strict=True):
+            K = torch.zeros(B, config.h, config.d_k, self._S)
+            V = torch.zeros(B, config.h, self._S, config.d_v)
+            layer.source_K = memory.K = K.data_ptr()
+            layer.source_V = memory.V = V.data_ptr()
+            kept += [K, V]
+        groups = torch.tensor(_groups(self._lengths.tolist()))
+        positions = packed.model.position.rows(source_ids.shape[1])
+        embedding = packed.model.source_embedding
+        sources = Sources(source_ids.data_ptr(), self._lengths.data_ptr(), B, source_ids.shape[1], self._S)
+        packed.kernels.encode_sources(
+            *(ctypes.byref(packed.sizes), packed.encoding, embedding.weight.data_ptr(), embedding.scale),
+            *(positions.data_ptr(), ctypes.byref(sources), groups.data_ptr(), len(groups) - 1),
+            *(memories, config.N),
+        )
+        return kept
+
+    @torch.inference_mode()
+    def __call__(self, tokens_BK: Int64[Tensor, "B K"]) -> Float[Tensor, "B K V"]:
+        """Appends a token to each hypothesis; logits of the next token."""
+        B, K = tokens_BK.shape
+        packed, rows = self._packed, B * K
+        self._make_room(rows)
+        tokens_BK = tokens_BK.contiguous()
+        position = packed.model.position.rows(self._length + 1)[self._length]
+        embedding = packed.model.target_embedding
+        logits = torch.empty(B, K, packed.output.columns)
+        room, slots = self._K[0].shape[:2]
+        step = Step(
+            *(tokens_BK.data_ptr(), position.data_ptr(), rows, K),
+            *(self._sentences.data_ptr(), self._lengths.data_ptr(), self._S),
+            *(self._ancestors.data_ptr(), room, slots, self._length),
+        )
+        packed.kernels.decoder_step(
+            *(ctypes.byref(packed.sizes), self._layers, embedding.weight.data_ptr(), embedding.scale),
+            *(ctypes.byref(packed.output), ctypes.byref(step), _block_rows(rows), logits.data_ptr()),
+        )
+        self._length += 1
+        return logits
+
+    def _make_room(self, rows: int) -> None:
+        """Room for this position of so many hypotheses; what is there stays where it is."""
+        room, slots = self._K[0].shape[:2]
+        if self._length < room and rows <= slots:
+            return
+        room, slots = max(ROOM, room if self._length < room else 2 * room), max(rows, slots)
+        self._K, self._V = ([_grown(old, room, slots) for old in tensors] for tensors in (self._K, self._V))
+        for layer, K, V in zip(self._layers, self._K, self._V, strict=True):
+            layer.K, layer.V = K.data_ptr(), V.data_ptr()
+        self._ancestors = F.pad(self._ancestors, (0, room - self._ancestors.shape[1])).contiguous()
+
+    @torch.inference_mode()
+    def reorder(self, sentences_B: Int64[Tensor, "B2"], parents_BK: Int64[Tensor, "B2 K2"]) -> None:
+        """Keeps the sentences named, and makes hypothesis j of each go on from old hypothesis parents[j]."""
+        rows = (sentences_B[:, None] * self._hypotheses + parents_BK).reshape(-1)
+        self._ancestors = self._ancestors.index_select(0, rows)
+        self._sentences = self._sentences.index_select(0, sentences_B)
+        self._hypotheses = parents_BK.shape[1]
+
+
+def _grown(old: Tensor, room: int, slots: int) -> Tensor:
+    new = old.new_empty(room, slots, old.shape[2])
+    new[: old.shape[0], : old.shape[1]] = old
+    return new
+
+
+def _groups(lengths: Sequence[int]) -> list[int]:
+    """The first sentence of each group of about BLOCK_ROWS positions, and the number of sentences."""
+    firsts, rows = [0], 0
+    for number, length in enumerate(lengths):
+        if rows > 0 and rows + length > BLOCK_ROWS:
+            firsts.append(number)
+            rows = 0
+        rows += length
+    firsts.append(len(lengths))
+    assert all(first < second for first, second in pairwise(firsts))
+    return firsts
+
+
+def _block_rows(rows: int) -> int:
+    """So that blocks are of one size and every thread has as many."""
+    threads = torch.get_num_threads()
+    blocks = -(-rows // BLOCK_ROWS)
+    blocks = -(-blocks // threads) * threads if rows >= threads * ROWS_AT_ONCE else 1
+    each = -(-rows // blocks)
+    return -(-each // ROWS_AT_ONCE) * ROWS_AT_ONCE

@@ -1,0 +1,234 @@
+"""A model's weights as the kernels in C++ want them, for translating.
+
+Paper: none (infrastructure)
+
+A matrix lies as a kernel reads it, from front to end: in panels of 64 outputs, each with its weights term by term; or,
+for fast products, rounded to bf16 in tiles of 16 outputs and 32 terms. The structures here are those of `matrix.h`,
+`layers.h`, `encoder.cpp` and `decoder.cpp`, field by field.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dragoman.model.attention import MultiHeadAttention
+from dragoman.model.embedding import Embedding
+from dragoman.model.feed_forward import FeedForward
+from dragoman.model.layers import DecoderLayer, EncoderLayer
+from dragoman.model.position import SinusoidalPosition
+from dragoman.model.residual import PostNorm
+from dragoman.model.transformer import Transformer
+from dragoman.native import Kernels, kernels_for
+
+PANEL = 64
+TILE, TILE_TERMS = 16, 32
+
+_pointer, _int64, _float = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
+
+
+class Matrix(ctypes.Structure):
+    """A matrix, in panels of float32 or, where it is fast, in tiles of bf16."""
+
+    _fields_ = (("data", _pointer), ("terms", _int64), ("columns", _int64), ("is_fast", _int64))
+
+
+class Norm(ctypes.Structure):
+    """Gain and bias of a layer normalization."""
+
+    _fields_ = (("gain", _pointer), ("bias", _pointer))
+
+
+class Network(ctypes.Structure):
+    """A feed-forward network."""
+
+    _fields_ = (("W_1", Matrix), ("W_2", Matrix), ("b_1", _pointer), ("b_2", _pointer))
+
+
+class Encoding(ctypes.Structure):
+    """An encoder layer."""
+
+    _fields_ = (("self_QKV", Matrix), ("self_O", Matrix), ("feed_forward", Network), ("norms", Norm * 2))
+
+
+class Memory(ctypes.Structure):
+    """What a decoder layer keeps of the sources: the matrices that make it, and where it goes."""
+
+    _fields_ = (("KV", Matrix), ("K", _pointer), ("V", _pointer))
+
+
+class Decoding(ctypes.Structure):
+    """A decoder layer."""
+
+    _fields_ = (
+        *((name, Matrix) for name in ("self_QKV", "self_O", "cross_Q", "cross_O")),
+        ("feed_forward", Network),
+        ("norms", Norm * 3),
+        *((name, _pointer) for name in ("K", "V", "source_K", "source_V")),
+    )
+
+
+class Sizes(ctypes.Structure):
+    """Sizes of a stack."""
+
+    _fields_ = (
+        *((name, _int64) for name in ("layers", "d_model", "h", "d_k", "d_v", "d_ff")),
+        ("epsilon", _float),
+    )
+
+
+class Sources(ctypes.Structure):
+    """Source sentences."""
+
+    _fields_ = (("ids", _pointer), ("lengths", _pointer), ("B", _int64), ("distance", _int64), ("S", _int64))
+
+
+class Step(ctypes.Structure):
+    """One step of decoding."""
+
+    _fields_ = (
+        ("tokens", _pointer),
+        ("position", _pointer),
+        *((name, _int64) for name in ("rows", "hypotheses")),
+        *((name, _pointer) for name in ("sentences", "source_lengths")),
+        ("S", _int64),
+        ("ancestors", _pointer),
+        *((name, _int64) for name in ("room", "slots", "length")),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class PackedModel:
+    """Made once for a model whose weights stay as they are.
+
+    Attributes:
+        model: the model.
+        kernels: what computes.
+        sizes: of both stacks.
+        encoding: the encoder's layers.
+        decoding: the decoder's layers; caches are filled in by whoever decodes, in a copy.
+        memories: the same of what a decoder keeps of the sources.
+        output: the output map.
+        tensors: all that is pointed to.
+    """
+
+    model: Transformer
+    kernels: Kernels
+    sizes: Sizes
+    encoding: ctypes.Array[Encoding]
+    decoding: ctypes.Array[Decoding]
+    memories: ctypes.Array[Memory]
+    output: Matrix
+    tensors: list[Tensor] = field(repr=False)
+
+    @classmethod
+    def of(cls, model: Transformer, *, fast: bool = False) -> PackedModel | None:
+        """None where the kernels do not serve: no compiler, another device, number format or part.
+
+        Args:
+            model: in float32.
+            fast: products in bf16, summed in float32; None also where the processor has none.
+        """
+        kernels = kernels_for(model.output_weight)
+        if kernels is None or model.dtype != torch.float32 or not _has_the_papers_parts(model):
+            return None
+        if fast and not kernels.has_fast_products:
+            return None
+        pack = _Packing(fast)
+        config, N = model.config, model.config.N
+        with torch.no_grad():
+            sizes = Sizes(
+                *(N, config.d_model, config.h, config.d_k, config.d_v, config.d_ff),
+                epsilon=model.decoder_layers[0].residual_1.norm.eps,
+            )
+            return cls(
+                model,
+                kernels,
+                sizes,
+                (Encoding * N)(*(pack.encoder_layer(layer) for layer in model.encoder)),
+                (Decoding * N)(*(pack.decoder_layer(layer) for layer in model.decoder_layers)),
+                (Memory * N)(*(pack.memory(layer.cross_attention) for layer in model.decoder_layers)),
+                pack.matrix(model.output_weight),
+                pack.tensors,
+            )
+
+
+class _Packing:
+    """Packs weights and keeps what they are packed into."""
+
+    def __init__(self, fast: bool) -> None:
+        self.fast = fast
+        self.tensors: list[Tensor] = []
+
+    def keep(self, tensor: Tensor) -> int:
+        self.tensors.append(tensor.detach().contiguous())
+        return self.tensors[-1].data_ptr()
+
+    def matrix(self, weight: Tensor) -> Matrix:
+        """Of a weight (d_out, d_in), as `linear` has it; zeros beyond the last output and term."""
+        d_out, d_in = weight.shape
+        if self.fast:
+            columns = F.pad(weight.t(), (0, -d_out % TILE, 0, -d_in % TILE_TERMS)).bfloat16()
+            pairs = columns.view(-1, TILE_TERMS // 2, 2, columns.shape[1] // TILE, TILE)
+            return Matrix(self.keep(pairs.permute(3, 0, 1, 4, 2)), d_in, d_out, 1)
+        columns = F.pad(weight.t(), (0, -d_out % PANEL))
+        return Matrix(self.keep(columns.view(d_in, -1, PANEL).transpose(0, 1)), d_in, d_out, 0)
+
+    def network(self, network: FeedForward) -> Network:
+        return Network(
+            self.matrix(network.W_1), self.matrix(network.W_2), self.keep(network.b_1), self.keep(network.b_2)
+        )
+
+    def norm(self, residual: PostNorm) -> Norm:
+        assert isinstance(residual.norm, nn.LayerNorm)
+        return Norm(self.keep(residual.norm.weight), self.keep(residual.norm.bias))
+
+    def encoder_layer(self, layer: nn.Module) -> Encoding:
+        assert isinstance(layer, EncoderLayer)
+        attention = layer.self_attention
+        return Encoding(
+            self.matrix(attention.W_QKV),
+            self.matrix(attention.W_O),
+            self.network(layer.feed_forward),
+            (Norm * 2)(*map(self.norm, (layer.residual_1, layer.residual_2))),
+        )
+
+    def decoder_layer(self, layer: DecoderLayer) -> Decoding:
+        own, cross = layer.self_attention, layer.cross_attention
+        return Decoding(
+            self.matrix(own.W_QKV),
+            self.matrix(own.W_O),
+            self.matrix(cross.W_QKV[: cross.h * cross.d_k]),
+            self.matrix(cross.W_O),
+            self.network(layer.feed_forward),
+            (Norm * 3)(*map(self.norm, (layer.residual_1, layer.residual_2, layer.residual_3))),
+        )
+
+    def memory(self, cross: MultiHeadAttention) -> Memory:
+        return Memory(self.matrix(cross.W_QKV[cross.h * cross.d_k :]))
+
+
+def _has_the_papers_parts(model: Transformer) -> bool:
+    """Whether every module is the paper's own: what the kernels compute is nothing else."""
+    parts = {
+        "self_attention": MultiHeadAttention,
+        "cross_attention": MultiHeadAttention,
+        "feed_forward": FeedForward,
+        "residual_1": PostNorm,
+        "residual_2": PostNorm,
+        "residual_3": PostNorm,
+    }
+    embeddings = (model.source_embedding, model.target_embedding)
+    layers = [*model.encoder, *model.decoder]
+    found = [(child, parts.get(name)) for layer in layers for name, child in layer.named_children()]
+    norms = [child.norm for child, kind in found if kind is PostNorm and type(child) is PostNorm]
+    return (
+        all(type(embedding) is Embedding for embedding in embeddings)
+        and type(model.position) is SinusoidalPosition
+        and all(type(child) is kind for child, kind in found)
+        and all(type(norm) is nn.LayerNorm for norm in norms)
+    )

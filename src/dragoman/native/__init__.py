@@ -1,0 +1,14 @@
+"""Some steps of the model in C++: compiled for this processor when they are first needed, used where that worked.
+
+Paper: none (infrastructure)
+
+The sources beside this file are compiled with the compiler of the system (some seconds) into the user's cache, once for
+each processor and version. Where there is no compiler, or DRAGOMAN_NATIVE is 0, `kernels()` is None and PyTorch does
+the same steps. Each kernel has its equivalent in PyTorch and a test that holds them together.
+"""
+
+from __future__ import annotations
+
+from dragoman.native.library import Dropped, Kernels, kernels, kernels_for
+
+__all__ = ["Dropped", "Kernels", "kernels", "kernels_for"]

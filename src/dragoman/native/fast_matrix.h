@@ -1,0 +1,168 @@
+// Products with weights and inputs rounded to bf16 and sums in float32, by what the processor has for it.
+//
+// As in matrix.h a row's result does not depend on the rows beside it. Only where FAST is not 0.
+
+#pragma once
+
+#include "vectors.h"
+
+#if defined(__AMX_TILE__) && defined(__AMX_BF16__) && defined(__linux__)
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#define FAST 2  // AMX: tiles of 16 rows and 16 columns
+#elif defined(__AVX512BF16__)
+#include <immintrin.h>
+#define FAST 1  // pairs of bf16, a vector at a time
+#else
+#define FAST 0
+#endif
+
+namespace {
+
+constexpr int64_t TILE = 16;        // rows, and columns, of a tile
+constexpr int64_t TILE_TERMS = 32;  // terms it sums over
+
+// A matrix of `terms` times `columns`: [16 columns][32 terms][pair of terms][column][2], zeros beyond either.
+struct Tiles {
+    const uint16_t* data;
+    int64_t terms, columns;
+};
+
+inline int64_t tile_terms(int64_t terms) { return (terms + TILE_TERMS - 1) / TILE_TERMS * TILE_TERMS; }
+
+// Rows as bf16, each padded with zeros to whole tiles; zero rows up to a whole tile.
+inline const uint16_t* rounded_rows(const float* x, int64_t x_wide, int64_t rows, int64_t terms) {
+    static thread_local std::vector<uint16_t> buffer;
+    const int64_t wide = tile_terms(terms), all = (rows + TILE - 1) / TILE * TILE;
+    buffer.assign(all * wide, 0);
+    for (int64_t r = 0; r < rows; ++r)
+        for (int64_t t = 0; t < terms; t += W) {
+            const int64_t n = std::min(W, terms - t);
+            store((bf16*)&buffer[r * wide + t], load(x + r * x_wide + t, n), n);
+        }
+    return buffer.data();
+}
+
+#if FAST == 2
+
+// Whether the system lets this process use tiles; asked once.
+inline bool tiles_allowed() {
+    static const bool allowed = [] {
+        const long request = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+        return syscall(SYS_arch_prctl, request, tile_data) == 0;
+    }();
+    return allowed;
+}
+
+// All eight tiles have 16 rows of 64 bytes, as long as this lives.
+struct TileScope {
+    TileScope() {
+        alignas(64) uint8_t config[64] = {1};
+        for (int k = 0; k < 8; ++k) {
+            config[16 + 2 * k] = 64;
+            config[48 + k] = TILE;
+        }
+        _tile_loadconfig(config);
+    }
+    ~TileScope() { _tile_release(); }
+};
+
+// Two tiles of rows and two of columns at a time.
+template <class Finish>
+void product(const float* x, int64_t x_wide, int64_t rows, Tiles W_, float* y, int64_t y_wide, Finish finish) {
+    const int64_t wide = tile_terms(W_.terms), blocks = wide / TILE_TERMS, tile = TILE_TERMS * TILE;
+    const uint16_t* a = rounded_rows(x, x_wide, rows, W_.terms);
+    alignas(64) float sums[2][2][TILE][TILE];
+    for (int64_t column = 0; column < W_.columns; column += 2 * TILE) {
+        const bool two_columns = column + TILE < W_.columns;
+        const uint16_t* left = W_.data + column / TILE * blocks * tile;
+        const uint16_t* right = two_columns ? left + blocks * tile : left;
+        for (int64_t r = 0; r < rows; r += 2 * TILE) {
+            const bool two_rows = r + TILE < rows;
+            const uint16_t* upper = a + r * wide;
+            const uint16_t* lower = two_rows ? upper + TILE * wide : upper;
+            _tile_zero(0);
+            _tile_zero(1);
+            _tile_zero(2);
+            _tile_zero(3);
+            for (int64_t k = 0; k < blocks; ++k) {
+                _tile_loadd(4, upper + k * TILE_TERMS, wide * 2);
+                _tile_loadd(6, left + k * tile, 64);
+                _tile_loadd(7, right + k * tile, 64);
+                _tile_dpbf16ps(0, 4, 6);
+                _tile_dpbf16ps(1, 4, 7);
+                if (!two_rows) continue;
+                _tile_loadd(5, lower + k * TILE_TERMS, wide * 2);
+                _tile_dpbf16ps(2, 5, 6);
+                _tile_dpbf16ps(3, 5, 7);
+            }
+            _tile_stored(0, sums[0][0], 64);
+            _tile_stored(1, sums[0][1], 64);
+            if (two_rows) {
+                _tile_stored(2, sums[1][0], 64);
+                _tile_stored(3, sums[1][1], 64);
+            }
+            for (int64_t i = 0; i < std::min(2 * TILE, rows - r); ++i)
+                for (int64_t c = 0; c < (two_columns ? 2 : 1); ++c) {
+                    const int64_t at = column + c * TILE;
+                    store(y + (r + i) * y_wide + at, finish(load(sums[i / TILE][c][i % TILE]), at),
+                          std::min(W, W_.columns - at));
+                }
+        }
+    }
+}
+
+#elif FAST == 1
+
+inline bool tiles_allowed() { return true; }
+struct TileScope {
+    TileScope() {}
+};
+
+template <int N, class Finish>
+void tile_product(const uint16_t* a, int64_t wide, const uint16_t* w, float* y, int64_t y_wide, int64_t columns,
+                  int64_t column, Finish finish) {
+    __m512 sums[N];
+    for (int r = 0; r < N; ++r) sums[r] = _mm512_setzero_ps();
+    for (int64_t t = 0; t < wide; t += 2, w += 2 * TILE) {
+        const __m512bh weights = (__m512bh)_mm512_loadu_si512(w);
+        for (int r = 0; r < N; ++r) {
+            int32_t pair;
+            std::memcpy(&pair, a + r * wide + t, sizeof pair);
+            sums[r] = _mm512_dpbf16_ps(sums[r], (__m512bh)_mm512_set1_epi32(pair), weights);
+        }
+    }
+    for (int r = 0; r < N; ++r)
+        store(y + r * y_wide + column, finish((Floats)sums[r], column), std::min(W, columns - column));
+}
+
+template <class Finish>
+void product(const float* x, int64_t x_wide, int64_t rows, Tiles W_, float* y, int64_t y_wide, Finish finish) {
+    const int64_t wide = tile_terms(W_.terms);
+    const uint16_t* a = rounded_rows(x, x_wide, rows, W_.terms);
+    for (int64_t column = 0; column < W_.columns; column += TILE) {
+        const uint16_t* w = W_.data + column / TILE * wide * TILE;
+        int64_t r = 0;
+        for (; r + 16 <= rows; r += 16)
+            tile_product<16>(a + r * wide, wide, w, y + r * y_wide, y_wide, W_.columns, column, finish);
+        for (; r + 4 <= rows; r += 4)
+            tile_product<4>(a + r * wide, wide, w, y + r * y_wide, y_wide, W_.columns, column, finish);
+        for (; r < rows; ++r)
+            tile_product<1>(a + r * wide, wide, w, y + r * y_wide, y_wide, W_.columns, column, finish);
+    }
+}
+
+#else
+
+inline bool tiles_allowed() { return false; }
+struct TileScope {
+    TileScope() {}
+};
+
+template <class Finish>
+void product(const float*, int64_t, int64_t, Tiles, float*, int64_t, Finish) {}
+
+#endif
+
+}  // namespace

@@ -1,0 +1,205 @@
+"""Decoding by the kernels in C++ is decoding by PyTorch: logits, order among equals, alone as among others."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from dragoman.errors import DragomanError
+from dragoman.model.config import ModelConfig
+from dragoman.model.incremental import IncrementalDecoder
+from dragoman.model.incremental_native import NativeDecoder
+from dragoman.model.packed import PackedModel
+from dragoman.model.parts import Parts
+from dragoman.model.residual import PostNorm
+from dragoman.model.transformer import Transformer
+from dragoman.native import kernels
+from dragoman.search import candidates
+from dragoman.search.candidates import Bans, best_continuations
+from dragoman.search.greedy import best_tokens
+
+compiled = kernels()
+pytestmark = pytest.mark.skipif(compiled is None, reason="no C++ compiler here: PyTorch does the same steps")
+needs_fast = pytest.mark.skipif(
+    compiled is None or not compiled.has_fast_products, reason="this processor has no products of bf16"
+)
+
+V = 70
+SHAPES = {
+    "tiny": {},
+    "odd widths": {"d_model": 36, "d_ff": 50, "h": 3, "N": 2},
+    "d_k != d_v": {"d_model": 40, "h": 1, "d_k": 20, "d_v": 7, "N": 1},
+    "two matrices": {"N": 1, "shared_embeddings": False, "tied_output": False, "source_vocab_size": 50},
+}
+
+
+def wide_model(**sizes: object) -> Transformer:
+    """Weights drawn wide, every bias and gain other than at the start."""
+    model = Transformer(ModelConfig.tiny(vocab_size=V, **sizes), seed=3).eval()
+    draw = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 2:
+                parameter.mul_(1.7)
+            else:
+                parameter.add_(0.1 * torch.randn(parameter.shape, generator=draw))
+    return model
+
+
+def sources(lengths: list[int], *, seed: int) -> Tensor:
+    ids = torch.zeros(len(lengths), max(lengths), dtype=torch.int64)
+    draw = torch.Generator().manual_seed(seed)
+    for row, length in zip(ids, lengths, strict=True):
+        row[:length] = torch.randint(4, 50, (length,), generator=draw)
+    return ids
+
+
+def walk(decoders: list, sentences: int, steps: int, *, seed: int):
+    """The logits of each decoder at each step of a search that drops sentences and changes its width."""
+    draw = torch.Generator().manual_seed(seed)
+    tokens = torch.full((sentences, 1), 2)
+    for _ in range(steps):
+        yield [decoder(tokens) for decoder in decoders]
+        B, K = tokens.shape
+        staying = torch.arange(B)[torch.rand(B, generator=draw) < 0.9]
+        if len(staying) == 0:
+            return
+        width = int(torch.randint(1, 6, (), generator=draw))
+        parents = torch.randint(0, K, (len(staying), width), generator=draw)
+        for decoder in decoders:
+            decoder.reorder(staying, parents)
+        tokens = torch.randint(4, V, (len(staying), width), generator=draw)
+
+
+@pytest.mark.parametrize("sizes", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_logits_are_those_of_pytorch(sizes, threads):
+    torch.set_num_threads(threads)
+    model = wide_model(**sizes)
+    ids = sources([21, 3, 17, 1, 8, 16, 40], seed=1)
+    decoders = [NativeDecoder(PackedModel.of(model), ids), IncrementalDecoder(model, ids)]
+    steps = 0
+    for got, want in walk(decoders, len(ids), 40, seed=2):
+        torch.testing.assert_close(got, want, rtol=1e-5, atol=3e-5)
+        steps += 1
+    assert steps > 16, "long enough for the cache to grow twice"
+
+
+@needs_fast
+@pytest.mark.parametrize("sizes", SHAPES.values(), ids=SHAPES)
+def test_fast_products_are_those_of_rounded_numbers(sizes):
+    """Against the same model with its matrices rounded to bf16; what is left is the rounding of what goes into them."""
+    model, rounded = wide_model(**sizes), wide_model(**sizes)
+    with torch.no_grad():
+        for parameter in rounded.parameters():
+            if parameter.dim() == 2 and parameter is not rounded.target_embedding.weight:
+                parameter.copy_(parameter.bfloat16())
+    ids = sources([21, 3, 17, 1], seed=1)
+    decoders = [NativeDecoder(PackedModel.of(model, fast=True), ids), IncrementalDecoder(rounded, ids)]
+    for got, want in walk(decoders, len(ids), 12, seed=2):
+        assert (got - want).abs().max() < 0.05 * want.abs().max()
+        assert (got - want).abs().mean() < 0.005 * want.abs().max()
+
+
+@pytest.mark.parametrize("fast", [False, pytest.param(True, marks=needs_fast)])
+@settings(max_examples=20)
+@given(
+    lengths=st.lists(st.integers(1, 40), min_size=1, max_size=12),
+    alone=st.integers(0, 11),
+    threads=st.integers(1, 2),
+    seed=st.integers(0, 99),
+)
+def test_a_sentence_alone_and_among_others(fast, lengths, alone, threads, seed):
+    """To the bit, with other padding, another place in its block and another number of threads."""
+    packed = PackedModel.of(wide_model(N=1), fast=fast)
+    alone %= len(lengths)
+    ids = sources(lengths, seed=seed)
+    torch.set_num_threads(threads)
+    among = NativeDecoder(packed, ids)
+    torch.set_num_threads(1)
+    apart = NativeDecoder(packed, ids[alone : alone + 1, : lengths[alone]])
+    draw = torch.Generator().manual_seed(seed)
+    tokens = torch.full((len(lengths), 1), 2)
+    for width in (3, 3, 2):
+        torch.set_num_threads(threads)
+        one = among(tokens)[alone]
+        torch.set_num_threads(1)
+        assert torch.equal(one, apart(tokens[alone : alone + 1])[0])
+        parents = torch.randint(0, tokens.shape[1], (len(lengths), width), generator=draw)
+        among.reorder(torch.arange(len(lengths)), parents)
+        apart.reorder(torch.tensor([0]), parents[alone : alone + 1])
+        tokens = torch.randint(4, V, (len(lengths), width), generator=draw)
+
+
+def test_a_number_that_is_none_stays_one():
+    """A broken weight must end as an error, not as a translation."""
+    model = wide_model(N=1)
+    with torch.no_grad():
+        model.decoder_layers[0].feed_forward.W_1[3] = torch.nan
+    decoder = NativeDecoder(PackedModel.of(model), sources([4], seed=1))
+    assert decoder(torch.tensor([[2]])).isnan().all()
+
+
+def test_what_the_kernels_cannot_do_is_left_to_pytorch():
+    class OtherNorm(PostNorm):
+        pass
+
+    assert PackedModel.of(Transformer(ModelConfig.tiny(vocab_size=V)).double().eval()) is None
+    assert PackedModel.of(Transformer(ModelConfig.tiny(vocab_size=V)).bfloat16().eval()) is None
+    other = Transformer(ModelConfig.tiny(vocab_size=V), Parts(residual=OtherNorm)).eval()
+    assert PackedModel.of(other) is None
+
+
+def reference(monkeypatch: pytest.MonkeyPatch, work):
+    """What `work` gives without the kernels."""
+    with monkeypatch.context() as patch:
+        patch.setattr(candidates, "kernels_for", lambda _x: None)
+        patch.setattr("dragoman.search.greedy.kernels_for", lambda _x: None)
+        return work()
+
+
+@pytest.mark.parametrize("vocabulary", [2, 17, 256, 257, 1000, 5003])
+@pytest.mark.parametrize("coarse", [1, 4, 1000], ids=["all alike", "many equals", "few equals"])
+def test_continuations_and_their_order_are_those_of_pytorch(monkeypatch, vocabulary, coarse):
+    draw = torch.Generator().manual_seed(vocabulary + coarse)
+    logits = (3 * torch.randn(9, 4, vocabulary, generator=draw) * coarse).round() / coarse
+    logits[1, 2] = -torch.inf
+    logits[1, 2, 0] = 1.0
+    prefixes = -torch.rand(9, 4, generator=draw, dtype=torch.float64).mul(4).round()
+    prefixes[3, 1:] = -torch.inf
+    bans = Bans.of([0, min(3, vocabulary - 1)], vocab_size=vocabulary, device=torch.device("cpu"))
+
+    def work():
+        return best_continuations(logits, prefixes, count=8, bans=bans)
+
+    got, want = work(), reference(monkeypatch, work)
+    torch.testing.assert_close(got.values_BC, want.values_BC, rtol=1e-6, atol=1e-6)
+    live = want.values_BC > -torch.inf
+    assert torch.equal(got.parents_BC[live], want.parents_BC[live])
+    assert torch.equal(got.tokens_BC[live], want.tokens_BC[live])
+
+    def greedy():
+        return best_tokens(logits[:, 0], bans)
+
+    (token, value), (wanted_token, wanted_value) = greedy(), reference(monkeypatch, greedy)
+    torch.testing.assert_close(value, wanted_value, rtol=1e-6, atol=1e-6)
+    assert torch.equal(token[value > -torch.inf], wanted_token[value > -torch.inf])
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_logits_that_are_no_distribution_are_refused(bad):
+    bans = Bans.of([], vocab_size=40, device=torch.device("cpu"))
+    logits = torch.zeros(3, 2, 40)
+    if bad == -torch.inf:
+        logits[1, 1] = bad
+    else:
+        logits[1, 1, 7] = bad
+    prefixes = torch.zeros(3, 2, dtype=torch.float64)
+    with pytest.raises(DragomanError, match="not finite") as caught:
+        best_continuations(logits, prefixes, count=4, bans=bans)
+    assert "[1]" in str(caught.value)
+    prefixes[1, 1] = -torch.inf  # nobody asks about a dead prefix
+    best_continuations(logits, prefixes, count=4, bans=bans)
