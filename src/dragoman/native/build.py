@@ -5,6 +5,7 @@ Paper: none (infrastructure)
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import platform
@@ -83,6 +84,7 @@ def _compile(compiler: str, place: Path) -> Path:
         folder = Path(tempfile.mkdtemp(prefix="compile-", dir=place.parent))
     except OSError:  # no home to write in: compiled for this process alone
         folder = Path(tempfile.mkdtemp(prefix="dragoman-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
         place = folder / place.name
     made = folder / "made.so"
     try:
