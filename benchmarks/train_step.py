@@ -1,16 +1,20 @@
-"""Speed of one update: ours against a plain loop around torch.nn.Transformer, on the same batches.
+"""Speed of one update: ours against plain loops around torch.nn.Transformer and Marian, on the same batches.
 
-Both have tiny's sizes (4+4 layers, d_model 128, d_ff 256, 4 heads, 8,000 subwords), post-norm, dropout 0.1, one matrix
-for both embeddings and the output map, label smoothing 0.1, fused Adam, and the same malloc. torch.nn.Transformer has
-biases on its projections and a final norm a stack, so a few more parameters. In bf16 it runs under autocast, as such
-loops do; ours computes in bf16 with float32 master weights. A round is one update on each batch, loss read back.
+All have the same sizes (tiny: 4+4 layers, d_model 128, d_ff 256, 4 heads; or base; 8,000 subwords), post-norm, dropout
+0.1, one matrix for both embeddings and the output map, label smoothing 0.1, Adam, and the same malloc. The others have
+biases on their projections, torch.nn.Transformer a final norm a stack, and both dropout in more places (torch.nn's own
+defaults; Marian's on attention weights and inside the network as well). In bf16 they run under autocast, as such loops do;
+ours computes in bf16 with float32 master weights. A round is one update on each batch, loss read back.
 
-    python benchmarks/train_step.py [--tokens 2048] [--rounds 3] [--threads 2]
+    python benchmarks/train_step.py [--size tiny] [--tokens 2048] [--rounds 3] [--threads 2]
+
+Marian is left out where `transformers` is not installed.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import math
 from collections.abc import Callable
 
@@ -71,12 +75,38 @@ def plain_update(config: ModelConfig, precision: str) -> tuple[Callable[[Batch],
     """The loop that anyone would write, and its number of parameters."""
     torch.manual_seed(1)
     model = Plain(config).train()
+    return _plain_step(model, lambda b: model(b.source_ids, b.target_input_ids), precision)
+
+
+def marian_update(config: ModelConfig, precision: str) -> tuple[Callable[[Batch], float], int]:
+    """The same loop around Hugging Face's Marian, attention written out, which is its fastest form here."""
+    import transformers
+    from twins import marian_config
+
+    torch.manual_seed(1)
+    drops = dict.fromkeys(("dropout", "attention_dropout", "activation_dropout"), config.P_drop)
+    model = transformers.MarianMTModel(marian_config(config, longest=512, use_cache=False, **drops)).train()
+
+    def logits(batch: Batch) -> Tensor:
+        output: Tensor = model(
+            input_ids=batch.source_ids,
+            attention_mask=(batch.source_ids != Subwords.PAD_ID).long(),
+            decoder_input_ids=batch.target_input_ids,
+        ).logits
+        return output
+
+    return _plain_step(model, logits, precision)
+
+
+def _plain_step(
+    model: nn.Module, forward: Callable[[Batch], Tensor], precision: str
+) -> tuple[Callable[[Batch], float], int]:
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
 
     def step(batch: Batch) -> float:
         optimizer.zero_grad()
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16"):
-            logits = model(batch.source_ids, batch.target_input_ids)
+            logits = forward(batch)
         loss = F.cross_entropy(
             logits.float().flatten(0, 1),
             batch.target_output_ids.flatten(),
@@ -133,11 +163,14 @@ def _ids(lengths: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def contestants(config: ModelConfig, made: list[Batch]) -> tuple[list[Contestant], dict[str, int]]:
-    """Both systems in both number formats."""
+    """All systems in both number formats."""
     amount = sum(batch.source_tokens + batch.target_tokens for batch in made)
     found, parameters = [], {}
+    builds = {"torch.nn": plain_update, "transformers": marian_update, "dragoman": our_update}
+    if importlib.util.find_spec("transformers") is None:
+        del builds["transformers"]
     for precision in DTYPES:
-        for name, build in (("torch.nn", plain_update), ("dragoman", our_update)):
+        for name, build in builds.items():
             step, parameters[name] = build(config, precision)
             found.append(Contestant(f"{name} {precision}", _over(step, made), amount))
     return found, parameters
@@ -152,17 +185,18 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     options.add_argument("--tokens", type=int, default=2_048, help="target tokens a batch, padding included")
+    options.add_argument("--size", choices=("tiny", "base"), default="tiny")
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--threads", type=int, default=None)
     given = options.parse_args()
     prepare_process(threads_of(given.threads))
-    config = ModelConfig.tiny(vocab_size=VOCABULARY)
+    config = getattr(ModelConfig, given.size)(vocab_size=VOCABULARY)
     made = batches(given.tokens)
     found, parameters = contestants(config, made)
     tables: dict[str, list[Measured]] = {}
     for precision in DTYPES:
         rows = [contestant for contestant in found if contestant.name.endswith(precision)]
-        title = f"one update, tiny, {precision}, {given.tokens} target tokens a batch"
+        title = f"one update, {given.size}, {precision}, {given.tokens} target tokens a batch"
         tables[title] = interleaved(rows, rounds=given.rounds, baseline=f"torch.nn {precision}")
         print_table(title, "tokens", tables[title])
     print("tokens: source and target, without padding")
