@@ -2,9 +2,9 @@
 
 All have the same sizes (tiny: 4+4 layers, d_model 128, d_ff 256, 4 heads; or base; 8,000 subwords), post-norm, dropout
 0.1, one matrix for both embeddings and the output map, label smoothing 0.1, Adam, and the same malloc. The others have
-biases on their projections, torch.nn.Transformer a final norm a stack, and both dropout in more places (torch.nn's own
-defaults; Marian's on attention weights and inside the network as well). In bf16 they run under autocast, as such loops do;
-ours computes in bf16 with float32 master weights. A round is one update on each batch, loss read back.
+biases on their projections, torch.nn.Transformer a final norm a stack, and both dropout in more places (their own
+defaults: on attention weights, inside the network). In bf16 they run under autocast, as such loops do; ours computes in
+bf16 with float32 master weights. A round is one update on each batch, loss read back.
 
     python benchmarks/train_step.py [--size tiny] [--tokens 2048] [--rounds 3] [--threads 2]
 

@@ -19,7 +19,7 @@ from dragoman.model.attention_native import attend_native
 from dragoman.model.dropout import add_dropped
 from dragoman.model.residual_native import add_and_norm
 from dragoman.native import kernels
-from dragoman.training.loss import _part_to_gradient
+from dragoman.training.loss import _part_to_gradient, label_smoothed_loss, output_loss
 
 compiled = kernels()
 pytestmark = pytest.mark.skipif(compiled is None, reason="no C++ compiler here: PyTorch does the same steps")
@@ -171,6 +171,79 @@ def test_the_gradient_of_the_loss(dtype, V, scale):
     log_Z, wanted = compiled.loss_gradient(got, targets, 0.9), _part_to_gradient(want, targets, 0.9)
     assert_near(got, want, dtype)
     torch.testing.assert_close(log_Z.double(), wanted, rtol=1e-6, atol=1e-6)
+
+
+needs_whole_loss = pytest.mark.skipif(
+    compiled is None or not compiled.has_output_loss, reason="this processor has no tiles of bf16"
+)
+
+
+def whole_loss(n: int, d: int, V: int, *, scale: float, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    hidden = drawn(n, d, seed=seed, dtype=torch.bfloat16) * scale
+    weight = drawn(V, d, seed=seed + 1, dtype=torch.bfloat16) * d**-0.5
+    targets = torch.randint(0, V, (n,), generator=torch.Generator().manual_seed(seed))
+    return hidden, weight, targets
+
+
+def exact_loss(hidden: Tensor, weight: Tensor, targets: Tensor) -> list[Tensor]:
+    """By autograd, in float64."""
+    x, E = hidden.double().requires_grad_(), weight.double().requires_grad_()
+    loss = label_smoothed_loss(x @ E.t(), targets, 0.1, pad_id=-1)
+    return [loss.smoothed.detach(), loss.nll, *torch.autograd.grad(loss.smoothed, [x, E])]
+
+
+def our_loss(hidden: Tensor, weight: Tensor, targets: Tensor) -> list[Tensor]:
+    x, E = hidden.clone().requires_grad_(), weight.clone().requires_grad_()
+    loss = output_loss(x[None], E, targets[None], 0.1, pad_id=-1)
+    return [loss.smoothed.detach(), loss.nll, *torch.autograd.grad(loss.smoothed, [x, E])]
+
+
+@needs_whole_loss
+@settings(max_examples=40)
+@given(
+    n=st.sampled_from([1, 2, 31, 32, 33, 255, 256, 257, 300]),
+    d=st.sampled_from([2, 16, 30, 32, 48, 128]),
+    V=st.sampled_from([2, 15, 16, 17, 33, 1000, 1024, 1025, 2100]),
+    scale=st.sampled_from([0.0, 1.0, 5.0]),
+    threads=st.integers(1, 3),
+    seed=st.integers(0, 99),
+)
+def test_the_whole_loss_is_that_of_the_logits(n, d, V, scale, threads, seed):
+    given_ = whole_loss(n, d, V, scale=scale, seed=seed)
+    torch.set_num_threads(threads)
+    got, want = our_loss(*given_), exact_loss(*given_)
+    for one, other in zip(got[:2], want[:2], strict=True):
+        assert one.item() == pytest.approx(other.item(), rel=1e-4, abs=1e-3)
+    for one, other in zip(got[2:], want[2:], strict=True):
+        largest = max(other.abs().max().item(), 1e-2)
+        torch.testing.assert_close(one.double(), other, rtol=0.0, atol=1.5e-2 * largest)
+    assert all(torch.equal(one, again) for one, again in zip(got, our_loss(*given_), strict=True))
+
+
+@needs_whole_loss
+@pytest.mark.parametrize("kind", ["far below what they might be", "large"])
+def test_the_whole_loss_holds_at_the_ends_of_the_numbers(kind):
+    """Rows as long as can be, against weights that point elsewhere: no logit comes near what might have been."""
+    hidden, weight, targets = whole_loss(40, 32, 50, scale=1.0, seed=1)
+    if kind == "large":
+        hidden, weight = hidden * 30, weight * 30
+    else:
+        hidden[:] = 0.0
+        hidden[:, 0] = 100.0
+        weight[:, 0] = -30.0
+        weight[:, 1] = 30.0
+    got, want = our_loss(hidden, weight, targets), exact_loss(hidden, weight, targets)
+    for one, other in zip(got, want, strict=True):
+        largest = max(other.abs().max().item(), 1e-2)
+        torch.testing.assert_close(one.double(), other.double(), rtol=1e-3, atol=1.5e-2 * largest)
+
+
+@needs_whole_loss
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_the_whole_loss_hides_nothing(bad):
+    hidden, weight, targets = whole_loss(40, 32, 50, scale=1.0, seed=1)
+    hidden[3, 5] = bad
+    assert not our_loss(hidden, weight, targets)[0].isfinite()
 
 
 @DTYPES

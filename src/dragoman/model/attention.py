@@ -127,14 +127,15 @@ class MultiHeadAttention(nn.Module):
 
     def matrices(self) -> list[Tensor]:
         """W^Q, W^K, W^V (all heads together) and W^O, as views: what an initializer and a reader want."""
-        return [*self.W_QKV.split_with_sizes(self._widths()), self.W_O]
+        return [*self.W_QKV.split_with_sizes(self.widths()), self.W_O]
 
-    def _widths(self) -> list[int]:
+    def widths(self) -> list[int]:
+        """Rows of `W_QKV` that make queries, keys and values."""
         return [self.h * self.d_k, self.h * self.d_k, self.h * self.d_v]
 
     def self_projections(self, x: Float[Tensor, "B L d_model"]) -> tuple[HeadsK, HeadsK, HeadsV]:
         """Queries, keys and values of one sequence, by a single product."""
-        Q, K, V = linear(x, self.W_QKV).split_with_sizes(self._widths(), dim=-1)
+        Q, K, V = linear(x, self.W_QKV).split_with_sizes(self.widths(), dim=-1)
         return split_heads(Q, self.h), split_heads(K, self.h), split_heads(V, self.h)
 
     def queries(self, x: Float[Tensor, "B Q d_model"]) -> HeadsK:
@@ -143,7 +144,7 @@ class MultiHeadAttention(nn.Module):
 
     def keys_values(self, y: Float[Tensor, "B K d_model"]) -> tuple[HeadsK, HeadsV]:
         """y W^K and y W^V, split into heads."""
-        K, V = linear(y, self.W_QKV[self.h * self.d_k :]).split_with_sizes(self._widths()[1:], dim=-1)
+        K, V = linear(y, self.W_QKV[self.h * self.d_k :]).split_with_sizes(self.widths()[1:], dim=-1)
         return split_heads(K, self.h), split_heads(V, self.h)
 
     def output(self, heads: Heads) -> Float[Tensor, "B L d_model"]:

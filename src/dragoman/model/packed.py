@@ -134,7 +134,7 @@ class PackedModel:
             fast: products in bf16, summed in float32; None also where the processor has none.
         """
         kernels = kernels_for(model.output_weight)
-        if kernels is None or model.dtype != torch.float32 or not _has_the_papers_parts(model):
+        if kernels is None or model.dtype != torch.float32 or not has_the_papers_parts(model):
             return None
         if fast and not kernels.has_fast_products:
             return None
@@ -212,7 +212,7 @@ class _Packing:
         return Memory(self.matrix(cross.W_QKV[cross.h * cross.d_k :]))
 
 
-def _has_the_papers_parts(model: Transformer) -> bool:
+def has_the_papers_parts(model: Transformer) -> bool:
     """Whether every module is the paper's own: what the kernels compute is nothing else."""
     parts = {
         "self_attention": MultiHeadAttention,

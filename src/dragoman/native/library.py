@@ -33,6 +33,10 @@ _ARGUMENTS = {
     ],
     "attention_forward": [*[_pointer] * 4, _float, *[_int64] * 6, _pointer, _pointer],
     "attention_backward": [*[_pointer] * 5, _float, *[_int64] * 6, *[_pointer] * 3],
+    "packed_forward": [_pointer] * 6,
+    "packed_backward": [_pointer] * 9,
+    "embed_forward": [*[_pointer] * 4, _float, _pointer, _int32, _float, _int64, _int64, _pointer],
+    "embed_backward": [_pointer, _pointer, _float, _pointer, _int32, _float, _int64, _int64, _pointer],
     "loss_gradient": [_pointer, _pointer, _float, _int64, _int64, _pointer],
 }
 
@@ -40,6 +44,8 @@ _ARGUMENTS = {
 _SHARED_ARGUMENTS = {
     "encode_sources": [_pointer, _pointer, _pointer, _float, *[_pointer] * 3, _int64, _pointer, _int64],
     "decoder_step": [_pointer, _pointer, _pointer, _float, _pointer, _pointer, _int64, _pointer],
+    "random_words": [ctypes.c_uint64, _int64, _pointer],
+    "output_loss": [*[_pointer] * 3, *[_int64] * 3, _float, _float, *[_pointer] * 4],
     "best_continuations": [*[_pointer] * 3, *[_int64] * 4, *[_pointer] * 4],
 }
 
@@ -63,6 +69,54 @@ class _Mask(ctypes.Structure):
         batch = mask.stride(0) if mask.shape[0] > 1 else 0
         query = mask.stride(2) if mask.shape[2] > 1 else 0
         return cls(mask.data_ptr(), batch, query)
+
+
+class _Rows(ctypes.Structure):
+    _fields_ = (("data", _pointer), ("distance", _int64))
+
+
+class _Packed(ctypes.Structure):
+    _fields_ = (
+        *((name, _pointer) for name in ("queries", "keys", "weights")),
+        *((name, _int64) for name in ("B", "h", "d_k", "d_v", "causal")),
+        ("scale", _float),
+    )
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Where the sentences of packed attention are.
+
+    Attributes:
+        queries, keys: first row of each sentence, and the number of rows of all (B + 1), int64.
+        weights: first weight of each sentence (B), int64.
+        weight_count: of all sentences.
+        h, d_k, d_v: heads and their widths.
+        causal: a query may attend to keys up to its own place only.
+    """
+
+    queries: Tensor
+    keys: Tensor
+    weights: Tensor
+    weight_count: int
+    h: int
+    d_k: int
+    d_v: int
+    causal: bool
+
+    @classmethod
+    def of(cls, queries: Tensor, keys: Tensor, *, h: int, d_k: int, d_v: int, causal: bool) -> Sentences:
+        """From the places of rows."""
+        sizes = h * queries.diff() * keys.diff()
+        ends = sizes.cumsum(0)
+        return cls(queries, keys, ends - sizes, int(ends[-1]), h, d_k, d_v, causal)
+
+    def structure(self) -> _Packed:
+        """As the kernels want it."""
+        return _Packed(
+            *(self.queries.data_ptr(), self.keys.data_ptr(), self.weights.data_ptr()),
+            *(len(self.weights), self.h, self.d_k, self.d_v, self.causal, self.d_k**-0.5),
+        )
 
 
 @dataclass(frozen=True)
@@ -102,7 +156,9 @@ class Kernels:
         # Structures of pointers, which `model.packed` fills.
         self.encode_sources, self.decoder_step = library.encode_sources, library.decoder_step
         self.has_fast_products = bool(library.has_fast_products())
-        self._best_continuations = library.best_continuations
+        self._best_continuations, self._output_loss = library.best_continuations, library.output_loss
+        self._random_words = library.random_words
+        self.has_output_loss = bool(library.has_output_loss())
 
     def residual_forward(
         self, x: Tensor, f: Tensor, dropped: Dropped | None, gain: Tensor, bias: Tensor, epsilon: float
@@ -197,6 +253,65 @@ class Kernels:
         )
         return gradients[0], gradients[1], gradients[2]
 
+    def packed_forward(self, sentences: Sentences, Q: Tensor, K: Tensor, V: Tensor) -> tuple[Tensor, Tensor]:
+        """Attention of packed sentences: heads (rows, h d_v), zero beyond the last sentence, and the weights.
+
+        Args:
+            sentences: where they are.
+            Q, K, V: (rows, h d), with any distance between rows.
+        """
+        heads = Q.new_empty(len(Q), sentences.h * sentences.d_v)
+        heads[int(sentences.queries[-1]) :] = 0
+        weights = Q.new_empty(sentences.weight_count)
+        self._functions["packed_forward", Q.dtype](
+            ctypes.byref(sentences.structure()), *_rows(Q, K, V, heads), weights.data_ptr()
+        )
+        return heads, weights
+
+    def packed_backward(
+        self,
+        sentences: Sentences,
+        G: Tensor,
+        Q: Tensor,
+        K: Tensor,
+        V: Tensor,
+        weights: Tensor,
+        out: tuple[Tensor, Tensor, Tensor],
+    ) -> None:
+        """Gradients of `packed_forward` by Q, K and V into `out`, zero beyond the last sentence."""
+        for gradient, ends in zip(out, (sentences.queries, sentences.keys, sentences.keys), strict=True):
+            gradient[int(ends[-1]) :] = 0
+        self._functions["packed_backward", Q.dtype](
+            ctypes.byref(sentences.structure()), *_rows(G, Q, K, V), weights.data_ptr(), *_rows(*out)
+        )
+
+    def embed_forward(
+        self,
+        weight: Tensor,
+        ids: Tensor,
+        positions: Tensor,
+        table: Tensor,
+        scale: float,
+        dropped: Dropped | None,
+    ) -> Tensor:
+        """Dropout(weight[ids] * scale + table[positions]): (n, d)."""
+        n, d = len(ids), weight.shape[1]
+        x = weight.new_empty(n, d)
+        self._functions["embed_forward", weight.dtype](
+            *(weight.data_ptr(), ids.data_ptr(), positions.data_ptr(), table.data_ptr(), scale),
+            *(*_dropout(dropped), n, d, x.data_ptr()),
+        )
+        return x
+
+    def embed_backward(
+        self, upstream: Tensor, ids: Tensor, scale: float, dropped: Dropped | None, sums: Tensor
+    ) -> None:
+        """Adds the gradient of `embed_forward` by the weight to `sums` (V, d), float32."""
+        n, d = upstream.shape
+        self._functions["embed_backward", upstream.dtype](
+            upstream.data_ptr(), ids.data_ptr(), scale, *_dropout(dropped), n, d, sums.data_ptr()
+        )
+
     def loss_gradient(self, logits: Tensor, targets: Tensor, high: float) -> Tensor:
         """Turns logits (n, V) in place into their softmax, less `high` at the targets (n); returns log Z (n)."""
         log_Z = logits.new_empty(len(logits), dtype=torch.float32)
@@ -204,6 +319,41 @@ class Kernels:
             *(logits.data_ptr(), targets.data_ptr(), high, *logits.shape, log_Z.data_ptr())
         )
         return log_Z
+
+    def random_words(self, seed: int, count: int) -> Tensor:
+        """64 bits for each of `count` places, as int64: a function of the seed (0 to 2^64 - 1) and the place."""
+        words = torch.empty(count, dtype=torch.int64)
+        self._random_words(seed, count, words.data_ptr())
+        return words
+
+    def output_loss(
+        self, hidden: Tensor, weight: Tensor, targets: Tensor, high: float, low: float
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The output map and its loss, as `training.loss._OutputLoss` defines it; wants `has_output_loss`.
+
+        Args:
+            hidden: (n, d), bfloat16, at least one row.
+            weight: (V, d), bfloat16.
+            targets: (n).
+            high, low: what the true class has more than the others, and what every class has.
+
+        Returns:
+            Gradients by hidden and, in float32, by weight; log Z and the true logit of each row (n).
+        """
+        (n, d), V = hidden.shape, len(weight)
+        hidden, weight, targets = hidden.contiguous(), weight.contiguous(), targets.contiguous()
+        hidden_gradient, weight_gradient = torch.empty_like(hidden), torch.empty(V, d)
+        log_Z, true_logits = torch.empty(n), torch.empty(n)
+        self._output_loss(
+            *(hidden.data_ptr(), weight.data_ptr(), targets.data_ptr(), n, d, V, high, low),
+            *(
+                hidden_gradient.data_ptr(),
+                weight_gradient.data_ptr(),
+                log_Z.data_ptr(),
+                true_logits.data_ptr(),
+            ),
+        )
+        return hidden_gradient, weight_gradient, log_Z, true_logits
 
     def best_continuations(
         self, logits: Tensor, prefixes: Tensor, banned: Tensor, count: int
@@ -233,6 +383,11 @@ class Kernels:
 
 def _dropout(dropped: Dropped | None) -> tuple[int | None, int, float]:
     return (None, 0, 1.0) if dropped is None else (dropped.bits.data_ptr(), dropped.threshold, dropped.scale)
+
+
+def _rows(*tensors: Tensor) -> list[object]:
+    assert all(x.stride(1) == 1 for x in tensors)
+    return [ctypes.byref(_Rows(x.data_ptr(), x.stride(0))) for x in tensors]
 
 
 def _references(*tensors: Tensor) -> list[object]:

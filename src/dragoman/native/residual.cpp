@@ -2,7 +2,7 @@
 //
 // Sizes are in elements. Nothing here allocates what it returns, and nothing remembers anything.
 
-#include "vectors.h"
+#include "dropout.h"
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -24,14 +24,6 @@ int thread() {
 #else
     return 0;
 #endif
-}
-
-// Where dropout keeps an element: its 16 random bits, as a signed number, are at least the threshold.
-inline Floats kept(const int16_t* bits, int32_t threshold, float scale, int64_t n) {
-    Shorts drawn{};
-    std::memcpy(&drawn, bits, n * sizeof(int16_t));
-    Ints keep = __builtin_convertvector(drawn, Ints) >= threshold;
-    return choose(keep, fill(scale), Floats{});
 }
 
 // z = x + Dropout(f); y = LayerNorm(z) = gain * (z - mean) / sqrt(var + epsilon) + bias, row by row.

@@ -27,9 +27,7 @@ struct bf16 {
 
 inline Floats fill(float x) { return Floats{} + x; }
 
-inline Floats choose(Ints condition, Floats yes, Floats no) {
-    return (Floats)((condition & (Ints)yes) | (~condition & (Ints)no));
-}
+inline Floats choose(Ints condition, Floats yes, Floats no) { return condition ? yes : no; }
 
 inline Floats widen(Halves bits) { return (Floats)(__builtin_convertvector(bits, Words) << 16); }
 
@@ -37,8 +35,7 @@ inline Floats widen(Halves bits) { return (Floats)(__builtin_convertvector(bits,
 inline Halves narrow(Floats x) {
     Words bits = (Words)x;
     Words rounded = bits + 0x7fff + ((bits >> 16) & 1);
-    Words nan = (Words)(x != x);
-    return __builtin_convertvector(((~nan & rounded) | (nan & 0x7fc00000)) >> 16, Halves);
+    return __builtin_convertvector((x == x ? rounded : Words{} + 0x7fc00000) >> 16, Halves);
 }
 
 inline Floats load(const float* from, int64_t n = W) {
@@ -81,7 +78,7 @@ inline void store(bf16* to, Floats x, int64_t n = W) {
 inline Floats rounded_to(const float*, Floats x) { return x; }
 inline Floats rounded_to(const bf16*, Floats x) { return widen(narrow(x)); }
 
-inline Floats larger(Floats x, Floats y) { return choose(x > y, x, y); }
+inline Floats larger(Floats x, Floats y) { return x > y ? x : y; }
 
 // A vector's numbers folded upon each other until one is left: 8 pairs, 4, 2, 1.
 template <class Join>
@@ -99,7 +96,7 @@ inline float sum(Floats x) {
 
 inline float largest(Floats x) { return folded(x, larger); }
 
-// e^x for x <= 0, to 2 units in the last place; 0 below -87, where float32 ends.
+// e^x for x <= 88, to 2 units in the last place; 0 below -87, where float32 ends.
 inline Floats exponential(Floats x) {
     const Floats magic = fill(12582912.0f);  // adding 1.5 * 2^23 rounds to a whole number
     Floats n = (x * 1.44269504f + magic) - magic;

@@ -20,12 +20,13 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from dragoman.native import kernels_for
+from dragoman.native import Kernels, kernels_for
 
 # Bytes of the logits that exist at once, and of the probabilities in float32 made of them at once on a CPU: these
 # should stay in its cache.
 BLOCK_BYTES = 64 << 20
 CACHE_BYTES = 2 << 20
+MOST_BYTES = 512 << 20  # of the gradients that threads sum apart
 _SMALLEST = 1e-30  # of a probability whose logarithm is still exact in float32
 
 
@@ -75,39 +76,92 @@ class _OutputLoss(torch.autograd.Function):
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, eps_ls: float, with_gradient: bool
     ) -> tuple[Tensor, Tensor]:
-        wide = torch.float64 if hidden.dtype == torch.float64 else torch.float32
-        V = weight.shape[0]
-        low = eps_ls / (V - 1)
-        high = 1.0 - eps_ls - low
-        log_Z = torch.empty(hidden.shape[0], dtype=wide, device=hidden.device)
-        true_logits = torch.empty_like(log_Z)
-        grad_hidden = torch.empty_like(hidden) if with_gradient else None
-        grad_weight = torch.zeros(weight.shape, dtype=wide, device=weight.device) if with_gradient else None
-        for rows in _blocks(hidden.shape[0], BLOCK_BYTES // (V * hidden.element_size())):
-            x = hidden[rows]
-            logits = F.linear(x, weight)
-            true_logits[rows] = logits.gather(-1, targets[rows, None])[:, 0]
-            if grad_hidden is None or grad_weight is None:
-                log_Z[rows] = logits.to(wide).logsumexp(dim=-1)
-                continue
-            log_Z[rows] = _to_gradient(logits, targets[rows], high)
-            torch.mm(logits, weight, out=grad_hidden[rows])
-            grad_weight += logits.t() @ x
-        # The sum of all logits of a row is x times the sum of all rows of the weight.
-        hidden_sum, weight_sum = hidden.sum(dim=0, dtype=wide), weight.sum(dim=0, dtype=wide)
-        nll = (log_Z - true_logits).sum()
-        smoothed = log_Z.sum() - high * true_logits.sum() - low * (hidden_sum @ weight_sum)
-        if grad_hidden is not None and grad_weight is not None:
-            grad_hidden -= (low * weight_sum).to(hidden.dtype)
-            grad_weight -= low * hidden_sum
-            ctx.save_for_backward(grad_hidden, grad_weight.to(weight.dtype))
-        ctx.mark_non_differentiable(nll)
-        return smoothed, nll
+        found = loss_and_gradients(hidden, weight, targets, eps_ls, with_gradient=with_gradient)
+        if found.by_hidden is not None and found.by_weight is not None:
+            ctx.save_for_backward(found.by_hidden, found.by_weight.to(weight.dtype))
+        ctx.mark_non_differentiable(found.nll)
+        return found.smoothed, found.nll
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         grads = [grad * upstream[0].to(grad.dtype) for grad in ctx.saved_tensors]
         return (*grads, None, None, None)
+
+
+@dataclass(frozen=True)
+class LossAndGradients:
+    """Sums over rows, in nats, and their gradients.
+
+    Attributes:
+        smoothed, nll: as in `LossSum`.
+        by_hidden: (n, d_model), in the model's number format, or None.
+        by_weight: (V, d_model), in float32 or better, or None.
+    """
+
+    smoothed: Tensor
+    nll: Tensor
+    by_hidden: Tensor | None
+    by_weight: Tensor | None
+
+
+def loss_and_gradients(
+    hidden: Float[Tensor, "n d"],
+    weight: Float[Tensor, "V d"],
+    targets: Int64[Tensor, " n"],
+    eps_ls: float,
+    *,
+    with_gradient: bool,
+) -> LossAndGradients:
+    """The loss of `hidden @ weight.T`, block of rows by block of rows, gradients on the way."""
+    wide = torch.float64 if hidden.dtype == torch.float64 else torch.float32
+    V = weight.shape[0]
+    low = eps_ls / (V - 1)
+    high = 1.0 - eps_ls - low
+    # The sum of all logits of a row is x times the sum of all rows of the weight.
+    hidden_sum, weight_sum = hidden.sum(dim=0, dtype=wide), weight.sum(dim=0, dtype=wide)
+    low_sum = low * (hidden_sum @ weight_sum)
+    if with_gradient and (kernels := _whole_loss_kernels(hidden, weight)) is not None:
+        by_hidden, by_weight, log_Z, true_logits = kernels.output_loss(hidden, weight, targets, high, low)
+        return _summed(log_Z, true_logits, high, low_sum, by_hidden, by_weight)
+    log_Z = torch.empty(hidden.shape[0], dtype=wide, device=hidden.device)
+    true_logits = torch.empty_like(log_Z)
+    by_hidden = torch.empty_like(hidden)
+    by_weight = torch.zeros(weight.shape if with_gradient else (0,), dtype=wide, device=weight.device)
+    for rows in _blocks(hidden.shape[0], BLOCK_BYTES // (V * hidden.element_size())):
+        x = hidden[rows]
+        logits = F.linear(x, weight)
+        true_logits[rows] = logits.gather(-1, targets[rows, None])[:, 0]
+        if not with_gradient:
+            log_Z[rows] = logits.to(wide).logsumexp(dim=-1)
+            continue
+        log_Z[rows] = _to_gradient(logits, targets[rows], high)
+        torch.mm(logits, weight, out=by_hidden[rows])
+        by_weight += logits.t() @ x
+    if not with_gradient:
+        return _summed(log_Z, true_logits, high, low_sum, None, None)
+    by_hidden -= (low * weight_sum).to(hidden.dtype)
+    by_weight -= low * hidden_sum
+    return _summed(log_Z, true_logits, high, low_sum, by_hidden, by_weight)
+
+
+def _summed(
+    log_Z: Tensor,
+    true_logits: Tensor,
+    high: float,
+    low_sum: Tensor,
+    by_hidden: Tensor | None,
+    by_weight: Tensor | None,
+) -> LossAndGradients:
+    smoothed = log_Z.sum() - high * true_logits.sum() - low_sum
+    return LossAndGradients(smoothed, (log_Z - true_logits).sum(), by_hidden, by_weight)
+
+
+def _whole_loss_kernels(hidden: Tensor, weight: Tensor) -> Kernels | None:
+    """The kernels, where they do all of the loss: in bf16, and where each thread has room for a gradient of its own."""
+    kernels = kernels_for(hidden)
+    room = weight.numel() * 4 * torch.get_num_threads() <= MOST_BYTES
+    serves = kernels is not None and kernels.has_output_loss and hidden.dtype == torch.bfloat16
+    return kernels if serves and room and len(hidden) > 0 else None
 
 
 def _blocks(count: int, size: int) -> Iterator[slice]:

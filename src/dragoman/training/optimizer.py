@@ -45,7 +45,8 @@ class FlatAdam:
         self._master = values
         self._weights = values if dtype == wide else values.to(dtype)
         self._gradient = torch.zeros_like(self._weights)
-        self._sum = None if dtype == wide else torch.zeros_like(values)
+        self._sum: Tensor | None = None  # of the gradients of a batch's pieces
+        self._total = self._gradient
         for part, parameter in zip(self._slices, parameters, strict=True):
             parameter.data = part.of(self._weights)
             parameter.grad = part.of(self._gradient)
@@ -61,27 +62,39 @@ class FlatAdam:
         self._adam.state[self._master] = self._state
 
     def zero_gradient(self) -> None:
-        """Before the first piece of a batch."""
+        """Before each backward pass that adds to what is there."""
         self._gradient.zero_()
-        if self._sum is not None:
-            self._sum.zero_()
 
-    def gather(self) -> None:
-        """After the backward pass of each piece of a batch: adds its gradient in float32."""
-        if self._sum is not None:
+    def gather(self, *, first: bool, last: bool) -> None:
+        """After the gradient of each piece of a batch: adds it to those before, in float32 at least.
+
+        Args:
+            first, last: of the batch's pieces.
+        """
+        if first and last and self._weights is self._master:
+            self._total = self._gradient
+            return
+        if self._sum is None:
+            self._sum = torch.empty_like(self._master)
+        if first:
+            self._sum.copy_(self._gradient)
+        else:
             self._sum += self._gradient
-            self._gradient.zero_()
+        self._total = self._sum
+
+    def gathered(self) -> Tensor:
+        """The gradient of the whole batch, of all parameters in their order (as a flat view)."""
+        return self._total
 
     def scale_gradient(self, scale: float) -> float:
         """Multiplies the gathered gradient and returns its Euclidean norm after that."""
-        gradient = self._gradient if self._sum is None else self._sum
-        gradient *= scale
-        return float(gradient.norm())
+        self._total *= scale
+        return float(self._total.norm())
 
     def step(self, rate: float) -> None:
         """One update of all weights with the gathered gradient."""
         self._adam.param_groups[0]["lr"] = rate
-        self._master.grad = self._gradient if self._sum is None else self._sum
+        self._master.grad = self._total
         self._adam.step()
         self._master.grad = None
         if self._weights is not self._master:

@@ -23,6 +23,7 @@ from dragoman.machine import DTYPES
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import Recipe
 from dragoman.text.subwords import Subwords
+from dragoman.training import explicit
 from dragoman.training.loss import output_loss
 from dragoman.training.optimizer import FlatAdam
 from dragoman.training.schedule import Cooldown, learning_rate
@@ -95,17 +96,29 @@ def gradient(
     model: Transformer, optimizer: FlatAdam, batch: Batch, *, eps_ls: float, tokens_at_once: int
 ) -> tuple[float, float]:
     """Leaves the gradient of the summed loss in the optimizer; returns the sums of loss and nll."""
-    optimizer.zero_gradient()
     loss_sum = nll_sum = 0.0
-    pad_id = model.config.pad_id
-    for piece in pieces(batch, tokens_at_once):
-        hidden = model.hidden(piece.source_ids, piece.target_input_ids)
-        loss = output_loss(hidden, model.output_weight, piece.target_output_ids, eps_ls, pad_id=pad_id)
-        loss.smoothed.backward()  # type: ignore[no-untyped-call]
-        optimizer.gather()
-        loss_sum += loss.smoothed.item()
-        nll_sum += loss.nll.item()
+    kernels = explicit.serves(model)
+    cut = list(pieces(batch, tokens_at_once))
+    for number, piece in enumerate(cut, start=1):
+        if kernels is not None:
+            smoothed, nll = explicit.loss_and_gradient(model, kernels, piece, eps_ls)
+        else:
+            smoothed, nll = _by_autograd(model, optimizer, piece, eps_ls)
+        optimizer.gather(first=number == 1, last=number == len(cut))
+        loss_sum += smoothed.item()
+        nll_sum += nll.item()
     return loss_sum, nll_sum
+
+
+def _by_autograd(
+    model: Transformer, optimizer: FlatAdam, piece: Batch, eps_ls: float
+) -> tuple[Tensor, Tensor]:
+    optimizer.zero_gradient()
+    hidden = model.hidden(piece.source_ids, piece.target_input_ids)
+    pad_id = model.config.pad_id
+    loss = output_loss(hidden, model.output_weight, piece.target_output_ids, eps_ls, pad_id=pad_id)
+    loss.smoothed.backward()  # type: ignore[no-untyped-call]
+    return loss.smoothed.detach(), loss.nll
 
 
 def update(

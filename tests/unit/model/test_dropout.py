@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from dragoman.model.dropout import add_dropped, dropout, keep_mask
+from dragoman import native
+from dragoman.model.dropout import add_dropped, dropout, keep_mask, random_words
 
 
 @pytest.mark.parametrize("P_drop", [0.1, 0.3, 0.5, 0.9])
@@ -87,3 +88,36 @@ def test_in_bf16_what_is_kept_is_scaled_before_it_is_rounded():
     y = torch.full((400, 500), 100.0, dtype=torch.bfloat16)
     z = add_dropped(torch.zeros_like(y), y, 0.1, True)
     assert z.double().max().item() == 111.0
+
+
+def splitmix64(seed: int, place: int) -> int:
+    """As it is published, on Python's integers: the number after `place` others."""
+    mask = (1 << 64) - 1
+    z = (seed + (place + 1) * 0x9E3779B97F4A7C15) & mask
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+    return z ^ (z >> 31)
+
+
+@pytest.mark.parametrize("seed", [0, 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 1000])
+def test_random_words_are_those_of_splitmix64(seed, count):
+    wanted = [splitmix64(seed, place) for place in range(count)]
+    assert [word % (1 << 64) for word in random_words(seed, count).tolist()] == wanted
+    if (kernels := native.kernels()) is not None:
+        assert torch.equal(kernels.random_words(seed, count), random_words(seed, count))
+
+
+def test_the_published_first_number():
+    """Of the state 1234567 (Vigna's reference implementation)."""
+    assert splitmix64(1234567, 0) == 6457827717110365317
+
+
+def test_masks_do_not_depend_on_what_computes_them(monkeypatch):
+    masks = []
+    for kernels in (native.kernels(), None):
+        monkeypatch.setattr(native, "kernels", lambda k=kernels: k)
+        torch.manual_seed(3)
+        masks.append([keep_mask(torch.Size([n, 3]), 0.3, torch.device("cpu")) for n in (5, 64)])
+    for one, other in zip(*masks, strict=True):
+        assert torch.equal(one, other)

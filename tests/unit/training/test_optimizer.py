@@ -54,7 +54,7 @@ def test_twenty_updates_are_those_of_torch(config, dtype, tolerance):
         rate = 0.01 / (step + 1)
         flat.zero_gradient()
         backward(ours, step)
-        flat.gather()
+        flat.gather(first=True, last=True)
         flat.step(rate)
         torch_adam.zero_grad()
         backward(theirs, step)
@@ -82,7 +82,7 @@ def test_the_first_update_by_hand():
     flat = adam_of(model)
     flat.zero_gradient()
     model.weight.grad.copy_(torch.tensor([[0.5, -4.0]]))
-    flat.gather()
+    flat.gather(first=True, last=True)
     flat.step(0.25)
     torch.testing.assert_close(model.weight.detach(), torch.tensor([[0.75, 2.25]]), rtol=1e-6, atol=0)
     moments = flat.moments()
@@ -112,7 +112,7 @@ def test_small_updates_are_not_lost_in_bf16():
     for _ in range(8):
         flat.zero_gradient()
         model.weight.grad.fill_(-1.0)
-        flat.gather()
+        flat.gather(first=True, last=True)
         flat.step(2.0**-9)
         values.append(float(model.weight.detach()))
     master = flat.weights()["weight"]
@@ -127,11 +127,25 @@ def test_pieces_in_bf16_are_gathered_in_float32():
     """1 + 2^-9 + 2^-9 is 1 in bf16, added one by one."""
     model = nn.Linear(1, 1, bias=False)
     flat = adam_of(model, torch.bfloat16)
-    flat.zero_gradient()
-    for piece in (1.0, 2.0**-9, 2.0**-9):
+    for number, piece in enumerate((1.0, 2.0**-9, 2.0**-9)):
+        flat.zero_gradient()
         (model.weight * piece).sum().backward()
-        flat.gather()
+        flat.gather(first=number == 0, last=number == 2)
     assert flat.scale_gradient(1.0) == 1.0 + 2.0**-8
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_the_gradient_of_a_batch_is_the_sum_of_its_pieces(dtype, count):
+    """Also of the next batch, whose first piece takes the place of what was gathered before."""
+    model = nn.Linear(2, 1, bias=False)
+    flat = adam_of(model, dtype)
+    for batch in (1.0, 5.0):
+        for number in range(count):
+            flat.zero_gradient()
+            (model.weight * (batch + number)).sum().backward()
+            flat.gather(first=number == 0, last=number == count - 1)
+        assert flat.gathered().tolist() == [count * batch + sum(range(count))] * 2
 
 
 def test_floating_buffers_follow_the_number_format():
@@ -147,7 +161,7 @@ def test_the_norm_is_of_the_scaled_gradient(dtype):
     flat = adam_of(model, dtype)
     flat.zero_gradient()
     model.weight.grad.copy_(torch.tensor([[3.0, 0.0], [0.0, 4.0]]))
-    flat.gather()
+    flat.gather(first=True, last=True)
     assert flat.scale_gradient(0.5) == pytest.approx(2.5)
     assert flat.scale_gradient(2.0) == pytest.approx(5.0)
 
@@ -157,10 +171,10 @@ def test_zero_gradient_forgets_everything():
         model = nn.Linear(2, 2, bias=False)
         flat = adam_of(model, dtype)
         model.weight.grad.fill_(3.0)
-        flat.gather()
+        flat.gather(first=True, last=True)
         model.weight.grad.fill_(1.0)
         flat.zero_gradient()
-        flat.gather()
+        flat.gather(first=True, last=True)
         assert flat.scale_gradient(1.0) == 0.0
 
 
@@ -174,7 +188,7 @@ def test_loaded_state_goes_on_as_if_never_stored(dtype):
         for seed in seeds:
             flat.zero_gradient()
             backward(model, seed)
-            flat.gather()
+            flat.gather(first=True, last=True)
             flat.scale_gradient(0.1)
             flat.step(0.01)
 
