@@ -116,10 +116,11 @@ Search = Callable[[StepFunction, list[_Part]], list[list[Hypothesis]]]
 class Translator:
     """A model with its subwords, ready to translate.
 
-    In fp32 on a CPU a unit's translation depends on the unit alone, whatever units it is translated with and in whatever
-    order: what is computed for a sentence has the same shapes in any batch (the length of its padded source is a matter
-    of its own, `linear` sees to the number of rows, and everything else is done row by row). In bf16 and on a GPU the
-    last bits may differ, and with them now and then a word.
+    On a CPU a unit's translation depends on the unit alone, whatever units it is translated with and in whatever order.
+    The kernels in C++ make each sum in one fixed order. Where PyTorch computes, in fp32, what is computed for a sentence
+    has the same shapes in any batch (the length of its padded source is a matter of its own, `linear` sees to the number
+    of rows, and everything else is done row by row). On a GPU, and by PyTorch in bf16, the last bits may differ, and with
+    them now and then a word.
 
     Attributes:
         model: in evaluation mode.

@@ -68,7 +68,6 @@ def evaluate(
     """
     from dragoman.text.lines import read_units
 
-    use_threads(threads)
     if len(arguments) == 2:
         if out is not None:
             raise ConfigError(
@@ -94,6 +93,7 @@ def evaluate(
         raise ConfigError(
             "--tokenize is for a finished translation", cure="leave it out, or give two arguments"
         )
+    use_threads(threads)
     _evaluate_model(
         *arguments,
         out=out,

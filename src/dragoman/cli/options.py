@@ -41,8 +41,13 @@ TargetLanguage = Annotated[
 
 
 def use_threads(threads: int | None) -> None:
-    """Sets torch's threads where asked to."""
-    if threads is not None:
-        import torch
+    """Sets torch's threads where asked to; says so where the kernels are still to be compiled."""
+    import torch
 
+    from dragoman import native
+    from dragoman.cli.talk import say
+
+    if threads is not None:
         torch.set_num_threads(threads)
+    if native.will_compile():
+        say("compiling kernels for this processor: some seconds, once")

@@ -9,6 +9,7 @@ the same steps. Each kernel has its equivalent in PyTorch and a test that holds 
 
 from __future__ import annotations
 
+from dragoman.native.build import will_compile
 from dragoman.native.library import Dropped, Kernels, Sentences, kernels, kernels_for
 
-__all__ = ["Dropped", "Kernels", "Sentences", "kernels", "kernels_for"]
+__all__ = ["Dropped", "Kernels", "Sentences", "kernels", "kernels_for", "will_compile"]

@@ -33,18 +33,36 @@ _SECONDS = 120  # a compiler that takes longer is not waited for
 
 def compiled() -> Path | None:
     """The shared library, compiled now if need be; None where it is switched off or cannot be made."""
-    if os.environ.get(SWITCH) == "0" or os.name != "posix":
+    if _is_off():
         return None
-    place = _cache() / f"kernels-{_digest()}.so"
+    place = _place()
     if _is_ours(place):
         return place
-    compiler = next(filter(None, map(shutil.which, (os.environ.get("CXX", "c++"), "g++", "clang++"))), None)
+    compiler = _compiler()
     if compiler is None:
         return None
     try:
         return _compile(compiler, place)
     except (OSError, subprocess.SubprocessError):
         return None
+
+
+def will_compile() -> bool:
+    """Whether `compiled` would take some seconds."""
+    return not _is_off() and _compiler() is not None and not _is_ours(_place())
+
+
+def _is_off() -> bool:
+    return os.environ.get(SWITCH) == "0" or os.name != "posix"
+
+
+def _compiler() -> str | None:
+    names = (os.environ.get("CXX", "c++"), "g++", "clang++")
+    return next(filter(None, map(shutil.which, names)), None)
+
+
+def _place() -> Path:
+    return _cache() / f"kernels-{_digest()}.so"
 
 
 def _cache() -> Path:
@@ -69,20 +87,22 @@ def _instructions() -> bytes:
 
 
 def _is_ours(place: Path) -> bool:
-    """A library is code: it is loaded only if nobody else can have written it."""
+    """A library is code: it is loaded only if nobody else can have written it, or put it there."""
     try:
-        found = place.lstat()
+        found, folder = place.lstat(), place.parent.stat()
     except OSError:
         return False
-    others_write = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return stat.S_ISREG(found.st_mode) and found.st_uid == os.getuid() and not others_write
+    others_write = (found.st_mode | folder.st_mode) & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISREG(found.st_mode) and {found.st_uid, folder.st_uid} == {os.getuid()} and not others_write
 
 
 def _compile(compiler: str, place: Path) -> Path:
     try:
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if place.parent.stat().st_uid != os.getuid() or place.parent.stat().st_mode & 0o022:
+            raise PermissionError
         folder = Path(tempfile.mkdtemp(prefix="compile-", dir=place.parent))
-    except OSError:  # no home to write in: compiled for this process alone
+    except OSError:  # no home of our own to write in: compiled for this process alone
         folder = Path(tempfile.mkdtemp(prefix="dragoman-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         place = folder / place.name

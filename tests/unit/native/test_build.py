@@ -61,6 +61,29 @@ def test_what_others_can_write_is_not_loaded(cache, monkeypatch, mode):
 
 
 @needs_compiler
+def test_nor_what_lies_where_others_can_put_it(cache, monkeypatch):
+    """Then it is compiled for this process, elsewhere."""
+    place = build.compiled()
+    cache.chmod(0o777)
+    elsewhere = build.compiled()
+    assert elsewhere != place
+    assert stat.S_IMODE(elsewhere.parent.stat().st_mode) == 0o700
+
+
+@needs_compiler
+def test_it_is_told_beforehand_that_it_will_be_compiled(cache, monkeypatch):
+    assert build.will_compile()
+    build.compiled()
+    assert not build.will_compile()
+    cache.joinpath(os.listdir(cache)[0]).unlink()
+    monkeypatch.setenv(build.SWITCH, "0")
+    assert not build.will_compile()
+    monkeypatch.delenv(build.SWITCH)
+    monkeypatch.setattr(build.shutil, "which", lambda _name: None)
+    assert not build.will_compile()
+
+
+@needs_compiler
 def test_a_link_is_not_followed(cache, tmp_path, monkeypatch):
     place = build.compiled()
     elsewhere = tmp_path / "elsewhere.so"
