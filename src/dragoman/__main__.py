@@ -1,4 +1,4 @@
-"""Where the `dragoman` command and `python -m dragoman` begin: signals first, then the command line.
+"""Where the `dragoman` command and `python -m dragoman` begin: signals and threads first, then the command line.
 
 Paper: none (infrastructure)
 
@@ -12,6 +12,9 @@ import os
 import signal
 from types import FrameType
 
+# How often a thread of libgomp looks again before it sleeps while it waits for others. Its own number is so large that
+# one other busy process makes all of ours stand still; with this one, some microseconds, little is lost when alone.
+SPINS = "20000"
 EXIT_OF_SIGNAL = 128  # and the signal's number, as shells have it
 _IMPORTING = "<frozen importlib._bootstrap>"
 
@@ -20,9 +23,16 @@ def main() -> None:
     """Runs the command line of this process."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         _leave_in_order(name)
+    _wait_with_patience()
     from dragoman.cli.main import main as run
 
     run()
+
+
+def _wait_with_patience() -> None:
+    """Before PyTorch is imported, which reads this once; what the user has set stays."""
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
 
 
 def _leave_in_order(name: str) -> None:

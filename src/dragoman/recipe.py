@@ -48,8 +48,8 @@ class BatchSection(Section):
     Attributes:
         source_tokens, target_tokens: budget of a batch, without padding, EOS included.
         max_length: pairs longer than this on either side (tokens, EOS included) are left out of training.
-        tokens_at_once: a batch is computed in pieces of at most this many tokens a side where memory is
-            short; the update is the same.
+        tokens_at_once: a batch is computed in pieces of about this many tokens a side (an eighth more at most),
+            where memory is short; the update is the same.
     """
 
     source_tokens: Count = 25_000

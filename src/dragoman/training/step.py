@@ -52,13 +52,15 @@ def optimizer_for(model: Transformer, recipe: Recipe) -> FlatAdam:
 
 
 def pieces(batch: Batch, tokens_at_once: int) -> Iterator[Batch]:
-    """Cuts a batch into as few runs of about as many rows as have at most so many tokens a side (or one row).
+    """Cuts a batch into as few runs of equal numbers of rows as have about so many tokens a side at most (or one row).
 
-    Padding is not counted, as it is not in the budget of a batch: a batch as large as a piece may be is one piece.
+    Padding is not counted, as it is not in the budget of a batch: a batch as large as a piece may be is one piece. An
+    eighth more is let pass: two budgets in one batch are two pieces, though their rows do not divide them evenly.
     """
     if max(batch.source_tokens, batch.target_tokens) <= tokens_at_once:
         yield batch
         return
+    tokens_at_once += tokens_at_once // 8
     sides = (batch.source_ids, batch.target_output_ids)
     tokens = torch.stack([(ids != Subwords.PAD_ID).sum(dim=1) for ids in sides], dim=1)
     for start, stop in _runs(tokens, tokens_at_once):

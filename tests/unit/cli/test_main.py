@@ -256,6 +256,24 @@ def in_a_process_with_our_signals(code):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.parametrize(
+    ("environment", "wanted"),
+    [
+        ({}, begin.SPINS),
+        ({"GOMP_SPINCOUNT": "7"}, "7"),
+        ({"OMP_WAIT_POLICY": "active"}, None),
+    ],
+)
+def test_waiting_threads_do_not_hold_the_processor_unless_told_to(monkeypatch, environment, wanted):
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    begin._wait_with_patience()
+    assert os.environ.get("GOMP_SPINCOUNT") == wanted
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+
+
 def test_a_hangup_that_was_ignored_stays_ignored(monkeypatch):
     monkeypatch.setattr(signal, "getsignal", lambda _number: signal.SIG_IGN)
     monkeypatch.setattr(signal, "signal", lambda *_: pytest.fail("a handler was set"))

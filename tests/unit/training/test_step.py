@@ -52,14 +52,8 @@ def random_batch(lengths: list[tuple[int, int]], *, seed: int = 1) -> Batch:
 
 
 BATCH = random_batch([(3, 5), (7, 2), (1, 1), (4, 9), (8, 8)])  # 28 source and 30 target tokens with EOS
-PIECES = [
-    (1, 5),
-    (10, 5),
-    (20, 3),
-    (29, 2),
-    (30, 1),
-    (1000, 1),
-]  # tokens at once, and how many pieces they make
+# Tokens at once, and how many pieces they make: an eighth more is let pass.
+PIECES = [(1, 5), (10, 5), (18, 3), (20, 2), (26, 2), (27, 1), (1000, 1)]
 
 
 def trained(
@@ -88,7 +82,7 @@ def test_pieces_hold_every_row_once_in_order(tokens_at_once, expected):
     assert sum(piece.source_tokens for piece in cut) == BATCH.source_tokens
     assert sum(piece.target_tokens for piece in cut) == BATCH.target_tokens
     for piece in cut:
-        assert len(piece) == 1 or max(piece.source_tokens, piece.target_tokens) <= tokens_at_once
+        assert len(piece) == 1 or max(piece.source_tokens, piece.target_tokens) <= 1.125 * tokens_at_once
         for ids in (piece.source_ids, piece.target_output_ids):
             assert (ids[:, -1] != 0).any(), "a column of nothing but padding"
         assert piece.source_tokens == int((piece.source_ids != 0).sum())
