@@ -221,8 +221,9 @@ class _SelfAttentionPass:
         sizes = {"h": attention.h, "d_k": attention.d_k, "d_v": attention.d_v}
         self.sentences = Sentences.of(side.starts, side.starts, causal=causal, **sizes)
 
-    def _split(self, QKV: Tensor) -> tuple[Tensor, ...]:
-        return QKV.split_with_sizes(self.attention.widths(), dim=1)
+    def _split(self, QKV: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        Q, K, V = QKV.split_with_sizes(self.attention.widths(), dim=1)
+        return Q, K, V
 
     def forward(self, x: Tensor) -> Tensor:
         self.x, self.QKV = x, F.linear(x, self.attention.W_QKV)
@@ -249,8 +250,9 @@ class _CrossAttentionPass:
         sizes = {"h": attention.h, "d_k": attention.d_k, "d_v": attention.d_v}
         self.sentences = Sentences.of(target.starts, source.starts, causal=False, **sizes)
 
-    def _split(self, KV: Tensor) -> tuple[Tensor, ...]:
-        return KV.split_with_sizes(self.attention.widths()[1:], dim=1)
+    def _split(self, KV: Tensor) -> tuple[Tensor, Tensor]:
+        K, V = KV.split_with_sizes(self.attention.widths()[1:], dim=1)
+        return K, V
 
     def _matrices(self, W_QKV: Tensor) -> tuple[Tensor, Tensor]:
         """W^Q; W^K and W^V."""
