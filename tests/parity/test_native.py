@@ -247,6 +247,21 @@ def test_the_whole_loss_hides_nothing(bad):
 
 
 @DTYPES
+@pytest.mark.parametrize("bad", [-1, 20])
+def test_numbers_of_rows_that_are_none_are_refused_and_not_read(dtype, bad):
+    ids, weight = torch.tensor([1, bad]), drawn(20, 8, seed=1, dtype=dtype)
+    calls = (
+        lambda: compiled.embed_forward(weight, ids, torch.zeros(2, dtype=torch.int64), weight, 1.0, None),
+        lambda: compiled.embed_forward(weight, torch.zeros(2, dtype=torch.int64), ids, weight, 1.0, None),
+        lambda: compiled.embed_backward(drawn(2, 8, seed=1, dtype=dtype), ids, 1.0, None, torch.zeros(20, 8)),
+        lambda: compiled.loss_gradient(drawn(2, 20, seed=1, dtype=dtype), ids, 0.9),
+    )
+    for call in calls:
+        with pytest.raises(AssertionError, match="outside 0"):
+            call()
+
+
+@DTYPES
 def test_a_masked_column_has_no_gradient(dtype):
     logits = drawn(2, 20, seed=1, dtype=dtype)
     logits[:, 5] = -torch.inf

@@ -143,6 +143,15 @@ def test_a_number_that_is_none_stays_one():
     assert decoder(torch.tensor([[2]])).isnan().all()
 
 
+def test_tokens_that_are_none_are_refused_and_not_read():
+    packed = PackedModel.of(wide_model(N=1))
+    for bad in (-1, V):
+        with pytest.raises(AssertionError, match="outside 0"):
+            NativeDecoder(packed, torch.tensor([[5, bad]]))
+        with pytest.raises(AssertionError, match="outside 0"):
+            NativeDecoder(packed, torch.tensor([[5, 6]]))(torch.tensor([[bad]]))
+
+
 def test_what_the_kernels_cannot_do_is_left_to_pytorch():
     class OtherNorm(PostNorm):
         pass
