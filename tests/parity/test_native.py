@@ -288,7 +288,10 @@ def test_threads_change_sums_over_rows_alone(dtype):
 
 
 def test_a_run_without_them_learns_the_same(small_corpus, tmp_path):
-    """Ten updates in float32 in a process of its own each: every loss to 1e-4."""
+    """Ten updates in float32 in a process of its own each: every loss to 1e-4.
+
+    Without dropout, which is drawn for the tokens alone where the gradient is written out.
+    """
     source = str(Path(dragoman.__file__).parents[1])
     code = (
         "import sys, torch; torch.set_num_threads(1)\n"
@@ -297,7 +300,7 @@ def test_a_run_without_them_learns_the_same(small_corpus, tmp_path):
         "print(native.kernels() is not None)\n"
         "def tell(event):\n"
         "    if isinstance(event, Stepped): print(event.loss)\n"
-        "changes = ['training.max_steps=10', 'model.P_drop=0.2', 'model.d_model=96', 'model.d_ff=100', 'model.h=3']\n"
+        "changes = ['training.max_steps=10', 'model.P_drop=0.0', 'model.d_model=96', 'model.d_ff=100', 'model.h=3']\n"
         "train(sys.argv[1], sys.argv[2], recipe=tiny_recipe(), changes=changes, on_event=tell)\n"
     )
     found = []

@@ -130,11 +130,14 @@ def killed_while_saving(writer: Writer, folder: Path, first: int, seconds: float
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_kill_9_at_random_moments(writer, tmp_path):
     draw = random.Random(17)
-    writer.save(tmp_path, 1)
-    reported = 1
+    began, saves = time.monotonic(), 5
+    for step in range(1, saves + 1):
+        writer.save(tmp_path, step)
+    a_few_saves = time.monotonic() - began  # some ten milliseconds each, and much more on a busy disk
+    reported = saves
     for _ in range(ROUNDS):
-        # One save takes some ten milliseconds: any moment of one, or of one of the next, is hit.
-        last = killed_while_saving(writer, tmp_path, reported + 1, draw.uniform(0.0, 0.06))
+        # Any moment of a save, or of one of the next, is hit.
+        last = killed_while_saving(writer, tmp_path, reported + 1, draw.uniform(0.0, a_few_saves))
         reported = max(reported, last)
         remove_unfinished(tmp_path)
         newest = loaded_step(tmp_path, writer)

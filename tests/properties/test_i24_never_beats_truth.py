@@ -55,10 +55,21 @@ def test_the_score_is_that_of_the_tokens(drawn: Drawn, beam: int) -> None:
         assert hypothesis.score == pytest.approx(hypothesis.log_probability / length_penalty, abs=1e-6)
 
 
-@given(problems(most_tokens=9, longest=8, with_ties=True), st.integers(2, 6), st.data())
-def test_every_beam_is_the_book_s(drawn: Drawn, beam: int, data: st.DataObject) -> None:
-    """Token for token, equals and all, against the specification written out on lists."""
-    n_best = data.draw(st.integers(1, beam))
+@given(problems(most_tokens=9, longest=8), st.integers(2, 6), st.integers(1, 6))
+def test_every_beam_is_the_book_s(drawn: Drawn, beam: int, n_best: int) -> None:
+    """Token for token, against the specification written out on lists."""
+    check_by_the_book(drawn, beam, min(n_best, beam))
+
+
+@given(problems(most_tokens=9, longest=8, with_ties=True), st.integers(2, 6), st.integers(1, 6))
+def test_every_beam_is_the_book_s_equals_and_all(drawn: Drawn, beam: int, n_best: int) -> None:
+    """By PyTorch: what is equal in truth must be rounded on both sides alike to be equal on both."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dragoman.search.candidates.kernels_for", lambda _x: None)
+        check_by_the_book(drawn, beam, min(n_best, beam))
+
+
+def check_by_the_book(drawn: Drawn, beam: int, n_best: int) -> None:
     book, _ = by_the_book(
         drawn.table,
         limit=drawn.limit,

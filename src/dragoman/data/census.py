@@ -134,8 +134,19 @@ def split_off_dev(census: Census, *, seed: int, dev_size: int | None) -> None:
             cure="give a dev set of its own, or more pairs",
         )
     chosen = split_dev(usable, seed=seed, dev_size=dev_size)
-    census.roles[np.flatnonzero(census.roles == Role.TRAIN)[chosen]] = Role.DEV
+    census.roles[_places(census.roles, Role.TRAIN, chosen)] = Role.DEV
     census.roles[same_text(census, census.keys[census.roles == Role.DEV])] = Role.SAME_AS_DEV
+
+
+def _places(roles: npt.NDArray[np.uint8], role: Role, ranks: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Where the pairs are that stand at these places (from 0, rising) among those of a role."""
+    found, before = [np.zeros(0, np.int64)], 0
+    for start in range(0, len(roles), _BLOCK_PAIRS):
+        here = start + np.flatnonzero(roles[start : start + _BLOCK_PAIRS] == role)
+        first, last = np.searchsorted(ranks, [before, before + len(here)])
+        found.append(here[ranks[first:last] - before])
+        before += len(here)
+    return np.concatenate(found)
 
 
 def same_text(census: Census, dev_keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:

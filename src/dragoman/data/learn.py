@@ -129,8 +129,8 @@ def _notes(name: str, subwords: Subwords, census: Census) -> tuple[str, ...]:
 
 def _left_out_notes(name: str, report: TrainingReport, census: Census) -> Iterator[str]:
     """Units the learning left out, by the lines of the corpus: the stream counts training pairs only."""
-    lines = census.numbers(Role.TRAIN)
     for entry in report.left_out.entries:
+        lines = census.numbers(Role.TRAIN)  # large: only where there is something to name
         shown = ", ".join(str(lines[number - 1]) for number in entry.numbers[:NUMBERS_NAMED])
         more = ", ..." if entry.count > len(entry.numbers) else ""
         left = f"{entry.count:,} {entry.where} lines, {entry.reason}"

@@ -10,6 +10,8 @@
 
 namespace {
 
+typedef double Doubles __attribute__((vector_size(128)));
+
 constexpr double DEAD = -std::numeric_limits<double>::infinity();
 
 constexpr int64_t CHUNK = 16 * W;  // tokens that are looked at or passed over together
@@ -27,13 +29,17 @@ double log_normalizer(const float* row, int64_t V, float* maxima) {
         maxima[first / CHUNK] = largest(high);
         top = std::max(top, maxima[first / CHUNK]);
     }
-    Floats total{};
+    // In float64 a sum of these is the same in any order, but for its very last bits: rows that hold the same logits in
+    // another order must not come out as different.
+    Doubles total{};
     for (int64_t c = 0; c < V; c += W) {
         Floats e = exponential(load(row + c, std::min(W, V - c)) - top);
         if (V - c < W) e = choose(places_below(V - c), e, Floats{});
-        total += e;
+        total += __builtin_convertvector(e, Doubles);
     }
-    return (double)top + std::log((double)sum(total));
+    double Z = 0;
+    for (int64_t k = 0; k < W; ++k) Z += total[k];
+    return (double)top + std::log(Z);
 }
 
 struct Found {

@@ -40,6 +40,7 @@ Side = Literal["source", "target"]
 
 BAD_BYTES = "not UTF-8"  # the reason in a skip report
 _LARGEST_DEFAULT_DEV = 2000
+_BLOCK_PAIRS = 1_000_000  # looked at together, for the sake of memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,8 +276,12 @@ def split_dev(pair_count: int, *, seed: int, dev_size: int | None = None) -> npt
             f"{size} of {pair_count} pairs cannot be split off for development",
             cure="give a development set of its own, a smaller number, or more training pairs",
         )
-    keys = _mixed(np.arange(pair_count, dtype=np.uint64), seed)
-    chosen = np.argpartition(keys, size - 1)[:size]  # no two keys are equal
+    chosen, keys = np.zeros(0, np.uint64), np.zeros(0, np.uint64)
+    for start in range(0, pair_count, _BLOCK_PAIRS):
+        numbers = np.arange(start, min(start + _BLOCK_PAIRS, pair_count), dtype=np.uint64)
+        chosen, keys = np.concatenate([chosen, numbers]), np.concatenate([keys, _mixed(numbers, seed)])
+        smallest = np.argpartition(keys, min(size, len(keys)) - 1)[:size]  # no two keys are equal
+        chosen, keys = chosen[smallest], keys[smallest]
     return np.sort(chosen).astype(np.int64)
 
 

@@ -203,6 +203,14 @@ def test_split_dev_is_a_set_of_that_size() -> None:
         assert 0 <= indices.min() <= indices.max() < 500
 
 
+@pytest.mark.parametrize("block", [1, 3, 99, 100, 101])
+@pytest.mark.parametrize("dev_size", [1, 7, 99])
+def test_split_dev_does_not_depend_on_how_many_pairs_are_looked_at_together(monkeypatch, block, dev_size):
+    wanted = split_dev(100, seed=4, dev_size=dev_size)
+    monkeypatch.setattr("dragoman.text.corpus._BLOCK_PAIRS", block)
+    assert split_dev(100, seed=4, dev_size=dev_size).tolist() == wanted.tolist()
+
+
 def test_split_dev_is_even_over_the_corpus() -> None:
     tenths = np.bincount(split_dev(100_000, seed=4, dev_size=10_000) // 10_000, minlength=10)
     assert tenths.min() > 850
