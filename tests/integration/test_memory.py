@@ -1,6 +1,6 @@
 """Memory: preparing streams, and training holds no corpus.
 
-`DRAGOMAN_MEMORY_PAIRS` sets the size; ten million pairs take about half an hour.
+`DRAGOMAN_MEMORY_PAIRS` sets the size; ten million pairs take about ten minutes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from command_line import RECIPE
 
 PAIRS = int(os.environ.get("DRAGOMAN_MEMORY_PAIRS", "1000000"))
-# Resident at the most, whatever the size of the corpus (the vocabulary is learned from a million pairs at most).
+# Resident at the most, whatever the size of the corpus (the vocabulary is learned from 600,000 pairs at most).
 PREPARE_BYTES = 500e6
 # Lengths and order of the pairs are held while training, their text and their tokens are not.
 TRAIN_BYTES_A_PAIR = 80

@@ -1,7 +1,7 @@
 """Subwords for a corpus: learned from its training pairs alone, or loaded.
 
 Paper: 5.1
-Silent: how many pairs the subwords are learned from; ours: all, up to a million chosen by seed. How many subwords
+Silent: how many pairs the subwords are learned from; ours: all, up to 600,000 chosen by seed. How many subwords
 a corpus smaller than the paper's should have; ours, where none is asked for: 37,000 (the paper's) from a million pairs
 on, 16,000 from 200,000, 8,000 from 10,000, 4,000 below.
 """
@@ -23,8 +23,8 @@ GivenSubwords = SubwordPath | tuple[SubwordPath, SubwordPath]
 
 _SIZES = ((1_000_000, 37_000), (200_000, 16_000), (10_000, 8_000), (0, 4_000))
 
-# Learning holds its text in memory; a million pairs give the same merges as more do but for rare ones.
-LEARNED_PAIRS = 1_000_000
+# Learning holds its text in memory; these give the same merges as more do but for rare ones.
+LEARNED_PAIRS = 600_000
 
 
 @dataclass(frozen=True)

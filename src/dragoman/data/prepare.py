@@ -85,7 +85,7 @@ def prepare(
         bad_bytes: "refuse" bytes that are not UTF-8, "skip" such pairs, or "replace" the bytes by U+FFFD.
         entities: "keep" HTML entities as text, or "unescape" them.
         max_unit_tokens: pairs with more tokens on a side, EOS counted, are left out.
-        seed: chooses the dev set, and the pairs subwords are learned from if those are over a million.
+        seed: chooses the dev set, and the pairs subwords are learned from if there are over 600,000.
         overwrite: "replace" a directory that `prepare` wrote, or "refuse".
         on_progress: told how far it is.
 
