@@ -6,6 +6,7 @@ Tests that take long are marked `@pytest.mark.slow`: `make test` leaves them out
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -17,6 +18,12 @@ import pytest
 # and types in its annotations. text/ and data/ have no tensors in their signatures to speak of.
 CHECKED = ("dragoman.model", "dragoman.search", "dragoman.training")
 jaxtyping.install_import_hook(list(CHECKED), "beartype.beartype")
+
+# What runs in the background (nohup, cron) is started with these signals ignored, and would hand that on to the commands
+# that tests start and signal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Modules that tests share (`from paper import reference`, `import random_models`): tests are no package.
 sys.path.insert(0, str(Path(__file__).parent))
