@@ -115,29 +115,12 @@ def marian(config: ModelConfig, ids: Tensor, *, beam_size: int) -> Callable[[], 
     """Hugging Face's Marian of the same sizes, or None where it is not installed."""
     try:
         import transformers
+        from twins import marian_config
     except ImportError:
         return None
     torch.manual_seed(1)
-    model = transformers.MarianMTModel(
-        transformers.MarianConfig(
-            vocab_size=config.vocab_size,
-            d_model=config.d_model,
-            encoder_layers=config.N,
-            decoder_layers=config.N,
-            encoder_attention_heads=config.h,
-            decoder_attention_heads=config.h,
-            encoder_ffn_dim=config.d_ff,
-            decoder_ffn_dim=config.d_ff,
-            activation_function="relu",
-            scale_embedding=True,
-            max_position_embeddings=256,
-            pad_token_id=Subwords.PAD_ID,
-            eos_token_id=Subwords.EOS_ID,
-            bos_token_id=Subwords.BOS_ID,
-            decoder_start_token_id=Subwords.BOS_ID,
-            forced_eos_token_id=None,
-        )
-    ).eval()
+    settings = marian_config(config, longest=256, attn_implementation="sdpa")
+    model = transformers.MarianMTModel(settings).eval()
 
     @torch.inference_mode()
     def run() -> object:

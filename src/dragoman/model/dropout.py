@@ -65,6 +65,14 @@ def keep_threshold(P_drop: float) -> int:
     return min(round(P_drop * _LEVELS), _LEVELS - 1) - _LEVELS // 2
 
 
+def drawn(count: int, P_drop: float) -> native.Dropped | None:
+    """Which of `count` elements dropout keeps, as the kernels want it; None where it keeps all."""
+    if P_drop == 0.0:
+        return None
+    bits = random_bits(count, torch.device("cpu"))
+    return native.Dropped(bits, keep_threshold(P_drop), 1.0 / (1.0 - P_drop))
+
+
 def add_dropped(
     x: Float[Tensor, "*B d"], y: Float[Tensor, "*B d"], P_drop: float, training: bool
 ) -> Float[Tensor, "*B d"]:

@@ -21,6 +21,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from dragoman.model.packed import Decoding, Memory, PackedModel, Sources, Step
+from dragoman.native import check_below
 
 VECTOR = 16
 ROOM = 32  # positions a new cache has room for; doubled when full
@@ -44,7 +45,7 @@ class NativeDecoder:
         self._lengths = is_token.sum(dim=1)
         assert bool((is_token.cumprod(dim=1).sum(dim=1) == self._lengths).all()), "padding comes last"
         assert bool((self._lengths > 0).all()), "a source has at least its EOS"
-        _check_ids(source_ids, model.config.source_rows)
+        check_below(source_ids, model.config.source_rows)
         self._packed = packed
         B, N = len(source_ids), model.config.N
         self._layers = (Decoding * N).from_buffer_copy(packed.decoding)
@@ -83,7 +84,7 @@ class NativeDecoder:
         """Appends a token to each hypothesis; logits of the next token."""
         B, K = tokens_BK.shape
         packed, rows = self._packed, B * K
-        _check_ids(tokens_BK, packed.output.columns)
+        check_below(tokens_BK, packed.output.columns)
         self._make_room(rows)
         tokens_BK = tokens_BK.contiguous()
         position = packed.model.position.rows(self._length + 1)[self._length]
@@ -120,11 +121,6 @@ class NativeDecoder:
         self._ancestors = self._ancestors.index_select(0, rows)
         self._sentences = self._sentences.index_select(0, sentences_B)
         self._hypotheses = parents_BK.shape[1]
-
-
-def _check_ids(ids: Tensor, count: int) -> None:
-    """A kernel would read beyond the last row of the embeddings without a word."""
-    assert 0 <= int(ids.min()) <= int(ids.max()) < count, f"a token outside 0 to {count - 1}"
 
 
 def _grown(old: Tensor, room: int, slots: int) -> Tensor:

@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from dragoman.model.dropout import keep_threshold, random_bits
-from dragoman.native import Dropped, Kernels
+from dragoman.model.dropout import drawn
+from dragoman.native import Kernels
 
 
 class _AddAndNorm(torch.autograd.Function):
@@ -28,10 +28,7 @@ class _AddAndNorm(torch.autograd.Function):
         P_drop: float,
     ) -> Tensor:
         x, f = x.contiguous(), f.contiguous()
-        dropped = None
-        if P_drop > 0.0:
-            bits = random_bits(f.numel(), f.device)
-            dropped = Dropped(bits, keep_threshold(P_drop), 1.0 / (1.0 - P_drop))
+        dropped = drawn(f.numel(), P_drop)
         y, z, mean, deviation = kernels.residual_forward(x, f, dropped, gain, bias, epsilon)
         ctx.kernels, ctx.dropped = kernels, dropped
         ctx.save_for_backward(z, mean, deviation, gain)

@@ -10,6 +10,6 @@ the same steps. Each kernel has its equivalent in PyTorch and a test that holds 
 from __future__ import annotations
 
 from dragoman.native.build import will_compile
-from dragoman.native.library import Dropped, Kernels, Sentences, kernels, kernels_for
+from dragoman.native.library import Dropped, Kernels, Sentences, check_below, kernels, kernels_for
 
-__all__ = ["Dropped", "Kernels", "Sentences", "kernels", "kernels_for", "will_compile"]
+__all__ = ["Dropped", "Kernels", "Sentences", "check_below", "kernels", "kernels_for", "will_compile"]

@@ -296,8 +296,8 @@ class Kernels:
     ) -> Tensor:
         """Dropout(weight[ids] * scale + table[positions]): (n, d)."""
         n, d = len(ids), weight.shape[1]
-        _check_below(ids, len(weight))
-        _check_below(positions, len(table))
+        check_below(ids, len(weight))
+        check_below(positions, len(table))
         x = weight.new_empty(n, d)
         self._functions["embed_forward", weight.dtype](
             *(weight.data_ptr(), ids.data_ptr(), positions.data_ptr(), table.data_ptr(), scale),
@@ -310,14 +310,14 @@ class Kernels:
     ) -> None:
         """Adds the gradient of `embed_forward` by the weight to `sums` (V, d), float32."""
         n, d = upstream.shape
-        _check_below(ids, len(sums))
+        check_below(ids, len(sums))
         self._functions["embed_backward", upstream.dtype](
             upstream.data_ptr(), ids.data_ptr(), scale, *_dropout(dropped), n, d, sums.data_ptr()
         )
 
     def loss_gradient(self, logits: Tensor, targets: Tensor, high: float) -> Tensor:
         """Turns logits (n, V) in place into their softmax, less `high` at the targets (n); returns log Z (n)."""
-        _check_below(targets, logits.shape[1])
+        check_below(targets, logits.shape[1])
         log_Z = logits.new_empty(len(logits), dtype=torch.float32)
         self._functions["loss_gradient", logits.dtype](
             *(logits.data_ptr(), targets.data_ptr(), high, *logits.shape, log_Z.data_ptr())
@@ -385,7 +385,7 @@ class Kernels:
         return values, parents, tokens, broken
 
 
-def _check_below(ids: Tensor, count: int) -> None:
+def check_below(ids: Tensor, count: int) -> None:
     """Numbers of rows: a kernel would read beyond the last without a word."""
     assert ids.numel() == 0 or 0 <= int(ids.min()) <= int(ids.max()) < count, (
         f"an id outside 0 to {count - 1}"

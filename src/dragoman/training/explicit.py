@@ -21,14 +21,14 @@ from torch import Tensor, nn
 
 from dragoman.data.batches import Batch
 from dragoman.model.attention import MultiHeadAttention
-from dragoman.model.dropout import keep_threshold, random_bits
+from dragoman.model.dropout import drawn
 from dragoman.model.embedding import Embedding
 from dragoman.model.feed_forward import FeedForward
 from dragoman.model.layers import DecoderLayer, EncoderLayer
 from dragoman.model.packed import has_the_papers_parts
 from dragoman.model.residual import PostNorm
 from dragoman.model.transformer import Transformer
-from dragoman.native import Dropped, Kernels, Sentences, kernels_for
+from dragoman.native import Kernels, Sentences, kernels_for
 from dragoman.text.subwords import Subwords
 from dragoman.training.loss import loss_and_gradients
 
@@ -61,8 +61,13 @@ def loss_and_gradient(
     target = _Side.of(batch.target_input_ids, is_token)
     from_source = _EmbeddingPass(model, kernels, cast(Embedding, model.source_embedding), source)
     from_target = _EmbeddingPass(model, kernels, cast(Embedding, model.target_embedding), target)
-    encoders = [_EncoderPass(kernels, cast(EncoderLayer, layer), source) for layer in model.encoder]
-    decoders = [_DecoderPass(kernels, layer, target, source) for layer in model.decoder_layers]
+    config = model.config
+    widths = {"h": config.h, "d_k": config.d_k, "d_v": config.d_v}
+    in_source = Sentences.of(source.starts, source.starts, causal=False, **widths)
+    in_target = Sentences.of(target.starts, target.starts, causal=True, **widths)
+    across = Sentences.of(target.starts, source.starts, causal=False, **widths)
+    encoders = [_EncoderPass(kernels, cast(EncoderLayer, layer), in_source) for layer in model.encoder]
+    decoders = [_DecoderPass(kernels, layer, in_target, across) for layer in model.decoder_layers]
 
     memory = from_source.forward()
     for encoder in encoders:
@@ -138,13 +143,6 @@ def _gradient(parameter: Tensor) -> Tensor:
     return parameter.grad
 
 
-def _dropped(count: int, P_drop: float) -> Dropped | None:
-    if P_drop == 0.0:
-        return None
-    bits = random_bits(count, torch.device("cpu"))
-    return Dropped(bits, keep_threshold(P_drop), 1.0 / (1.0 - P_drop))
-
-
 class _EmbeddingPass:
     """x = Dropout(E[ids] * sqrt(d_model) + PE) (3.4, 3.5, 5.4)."""
 
@@ -155,7 +153,7 @@ class _EmbeddingPass:
 
     def forward(self) -> Float[Tensor, "n d_model"]:
         weight, side = self.embedding.weight, self.side
-        self.dropped = _dropped(len(side.ids) * weight.shape[1], self.P_drop)
+        self.dropped = drawn(len(side.ids) * weight.shape[1], self.P_drop)
         return self.kernels.embed_forward(
             weight, side.ids, side.positions, self.table, self.embedding.scale, self.dropped
         )
@@ -174,7 +172,7 @@ class _ResidualPass:
         self.kernels, self.norm, self.P_drop = kernels, residual.norm, residual.P_drop
 
     def forward(self, x: Tensor, f: Tensor) -> Tensor:
-        self.dropped = _dropped(f.numel(), self.P_drop)
+        self.dropped = drawn(f.numel(), self.P_drop)
         y, *self.saved = self.kernels.residual_forward(
             x, f, self.dropped, self.norm.weight, self.norm.bias, self.norm.eps
         )
@@ -216,10 +214,8 @@ class _FeedForwardPass:
 class _SelfAttentionPass:
     """f = MultiHead(x, x, x) (3.2.2, 3.2.3)."""
 
-    def __init__(self, kernels: Kernels, attention: MultiHeadAttention, side: _Side, *, causal: bool) -> None:
-        self.kernels, self.attention = kernels, attention
-        sizes = {"h": attention.h, "d_k": attention.d_k, "d_v": attention.d_v}
-        self.sentences = Sentences.of(side.starts, side.starts, causal=causal, **sizes)
+    def __init__(self, kernels: Kernels, attention: MultiHeadAttention, sentences: Sentences) -> None:
+        self.kernels, self.attention, self.sentences = kernels, attention, sentences
 
     def _split(self, QKV: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         Q, K, V = QKV.split_with_sizes(self.attention.widths(), dim=1)
@@ -245,10 +241,8 @@ class _SelfAttentionPass:
 class _CrossAttentionPass:
     """f = MultiHead(x, memory, memory) (3.2.2, 3.2.3)."""
 
-    def __init__(self, kernels: Kernels, attention: MultiHeadAttention, target: _Side, source: _Side) -> None:
-        self.kernels, self.attention = kernels, attention
-        sizes = {"h": attention.h, "d_k": attention.d_k, "d_v": attention.d_v}
-        self.sentences = Sentences.of(target.starts, source.starts, causal=False, **sizes)
+    def __init__(self, kernels: Kernels, attention: MultiHeadAttention, sentences: Sentences) -> None:
+        self.kernels, self.attention, self.sentences = kernels, attention, sentences
 
     def _split(self, KV: Tensor) -> tuple[Tensor, Tensor]:
         K, V = KV.split_with_sizes(self.attention.widths()[1:], dim=1)
@@ -285,8 +279,8 @@ class _CrossAttentionPass:
 class _EncoderPass:
     """An encoder layer (3.1)."""
 
-    def __init__(self, kernels: Kernels, layer: EncoderLayer, side: _Side) -> None:
-        self.attention = _SelfAttentionPass(kernels, layer.self_attention, side, causal=False)
+    def __init__(self, kernels: Kernels, layer: EncoderLayer, in_source: Sentences) -> None:
+        self.attention = _SelfAttentionPass(kernels, layer.self_attention, in_source)
         self.network = _FeedForwardPass(layer.feed_forward)
         self.residual_1 = _ResidualPass(kernels, layer.residual_1)
         self.residual_2 = _ResidualPass(kernels, layer.residual_2)
@@ -304,9 +298,11 @@ class _EncoderPass:
 class _DecoderPass:
     """A decoder layer (3.1)."""
 
-    def __init__(self, kernels: Kernels, layer: DecoderLayer, target: _Side, source: _Side) -> None:
-        self.attention = _SelfAttentionPass(kernels, layer.self_attention, target, causal=True)
-        self.cross = _CrossAttentionPass(kernels, layer.cross_attention, target, source)
+    def __init__(
+        self, kernels: Kernels, layer: DecoderLayer, in_target: Sentences, across: Sentences
+    ) -> None:
+        self.attention = _SelfAttentionPass(kernels, layer.self_attention, in_target)
+        self.cross = _CrossAttentionPass(kernels, layer.cross_attention, across)
         self.network = _FeedForwardPass(layer.feed_forward)
         self.residual_1 = _ResidualPass(kernels, layer.residual_1)
         self.residual_2 = _ResidualPass(kernels, layer.residual_2)
