@@ -198,42 +198,39 @@ Rows<T> rows_of(const Rows<T>& all, int64_t first, int64_t head, int64_t d) {
     return {all.at(first) + head * d, all.distance};
 }
 
-template <class T>
-void packed_forward(const Packed& p, Rows<const T> Q, Rows<const T> K, Rows<const T> V, Rows<T> out, T* weights) {
+// Calls work(sentence, head, sizes, place of its weights, buffers) for all of them.
+template <class Work>
+void for_each_head(const Packed& p, Work work) {
     const int64_t longest = p.longest();
 #pragma omp parallel
     {
         Buffers buffers(longest, p.d_k, p.d_v);
 #pragma omp for schedule(dynamic, 4)
-        for (int64_t b = 0; b < p.B; ++b)
-            for (int64_t k = 0; k < p.h; ++k) {
-                const Sizes s = p.sizes(b);
-                head_forward(rows_of(Q, p.queries[b], k, p.d_k), rows_of(K, p.keys[b], k, p.d_k),
-                             rows_of(V, p.keys[b], k, p.d_v), Legal{nullptr, 0, p.causal != 0}, s,
-                             rows_of(out, p.queries[b], k, p.d_v), weights + p.weights[b] + k * s.queries * s.keys,
-                             buffers);
-            }
+        for (int64_t b = 0; b < p.B; ++b) {
+            const Sizes s = p.sizes(b);
+            for (int64_t k = 0; k < p.h; ++k) work(b, k, s, p.weights[b] + k * s.queries * s.keys, buffers);
+        }
     }
+}
+
+template <class T>
+void packed_forward(const Packed& p, Rows<const T> Q, Rows<const T> K, Rows<const T> V, Rows<T> out, T* weights) {
+    for_each_head(p, [&](int64_t b, int64_t k, const Sizes& s, int64_t place, Buffers& buffers) {
+        head_forward(rows_of(Q, p.queries[b], k, p.d_k), rows_of(K, p.keys[b], k, p.d_k),
+                     rows_of(V, p.keys[b], k, p.d_v), Legal{nullptr, 0, p.causal != 0}, s,
+                     rows_of(out, p.queries[b], k, p.d_v), weights + place, buffers);
+    });
 }
 
 template <class T>
 void packed_backward(const Packed& p, Rows<const T> G, Rows<const T> Q, Rows<const T> K, Rows<const T> V,
                      const T* weights, Rows<T> dQ, Rows<T> dK, Rows<T> dV) {
-    const int64_t longest = p.longest();
-#pragma omp parallel
-    {
-        Buffers buffers(longest, p.d_k, p.d_v);
-#pragma omp for schedule(dynamic, 4)
-        for (int64_t b = 0; b < p.B; ++b)
-            for (int64_t k = 0; k < p.h; ++k) {
-                const Sizes s = p.sizes(b);
-                head_backward(rows_of(G, p.queries[b], k, p.d_v), rows_of(Q, p.queries[b], k, p.d_k),
-                              rows_of(K, p.keys[b], k, p.d_k), rows_of(V, p.keys[b], k, p.d_v),
-                              weights + p.weights[b] + k * s.queries * s.keys, s,
-                              rows_of(dQ, p.queries[b], k, p.d_k), rows_of(dK, p.keys[b], k, p.d_k),
-                              rows_of(dV, p.keys[b], k, p.d_v), buffers);
-            }
-    }
+    for_each_head(p, [&](int64_t b, int64_t k, const Sizes& s, int64_t place, Buffers& buffers) {
+        head_backward(rows_of(G, p.queries[b], k, p.d_v), rows_of(Q, p.queries[b], k, p.d_k),
+                      rows_of(K, p.keys[b], k, p.d_k), rows_of(V, p.keys[b], k, p.d_v), weights + place, s,
+                      rows_of(dQ, p.queries[b], k, p.d_k), rows_of(dK, p.keys[b], k, p.d_k),
+                      rows_of(dV, p.keys[b], k, p.d_v), buffers);
+    });
 }
 
 }  // namespace
