@@ -29,14 +29,16 @@ from dragoman.model.incremental_native import NativeDecoder
 from dragoman.model.packed import PackedModel
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import SearchSection
-from dragoman.search.beam import beam_search
+from dragoman.search.beam import search_of
 from dragoman.search.length import length_penalty
 from dragoman.search.options import SearchOptions
 from dragoman.search.sampling import SamplingOptions, sample
 from dragoman.search.step import Hypothesis, StepFunction
+from dragoman.search.task import SearchTask
 from dragoman.text.normalize import REPLACEMENT, is_blank
 from dragoman.text.split import split_ids
 from dragoman.text.subwords import Subwords
+from dragoman.whole_search import search_all
 
 Precision = Literal["fp32", "bf16"]
 
@@ -108,8 +110,9 @@ class _Part:
     ids: list[int]
 
 
-# A search over a batch of parts: a step function of them -> hypotheses of each.
-Search = Callable[[StepFunction, list[_Part]], list[list[Hypothesis]]]
+# A search over parts: hypotheses of each. And one over a batch of parts, given a step function of them.
+Search = Callable[[list[_Part]], list[list[Hypothesis]]]
+BatchSearch = Callable[[StepFunction, list[_Part]], list[list[Hypothesis]]]
 
 
 @dataclass(frozen=True)
@@ -126,8 +129,8 @@ class Translator:
         model: in evaluation mode.
         source_subwords, target_subwords: those it was trained with.
         max_source_tokens: longest source the model is given at once, EOS included.
-        batch_tokens: source positions, padding included, searched at once; fewer take less memory.
-        batch_rows: most units searched at once; None: as many as batch_tokens allow.
+        batch_tokens: source positions, padding included, searched at once where PyTorch searches; fewer take less memory.
+        batch_rows: most units searched at once; None: as many as are fast, or as batch_tokens allow.
         source_language, target_language: codes, or None.
         standing: one line on how the model stands to the paper.
         search: beam size, alpha and length limit where none are given: those of the model's recipe.
@@ -223,10 +226,11 @@ class Translator:
             max_extra=self.search.max_extra if max_extra is None else max_extra,
         )
 
-        def search(step: StepFunction, parts: list[_Part]) -> list[list[Hypothesis]]:
-            return beam_search(
-                step,
-                source_lengths=[len(part.ids) for part in parts],
+        packed = self._packed
+
+        def task_of(parts: list[_Part]) -> SearchTask:
+            return SearchTask.of(
+                [len(part.ids) for part in parts],
                 options=options,
                 bos_id=Subwords.BOS_ID,
                 eos_id=Subwords.EOS_ID,
@@ -234,6 +238,15 @@ class Translator:
                 device=self._device,
             )
 
+        def whole(parts: list[_Part]) -> list[list[Hypothesis]]:
+            assert packed is not None
+            ids = [part.ids for part in parts]
+            return search_all(packed, ids, task_of(parts), most_at_once=self.batch_rows)
+
+        def of_batch(step: StepFunction, parts: list[_Part]) -> list[list[Hypothesis]]:
+            return search_of(step, task_of(parts))
+
+        search = whole if packed is not None else self._batch_by_batch(of_batch)
         return self._translate(units, search, options.alpha, n_best)
 
     def sample(
@@ -287,24 +300,32 @@ class Translator:
                 device=self._device,
             )
 
-        return self._translate(units, search, options.alpha, n)
+        return self._translate(units, self._batch_by_batch(search), options.alpha, n)
 
     def _translate(self, units: Sequence[str], search: Search, alpha: float, n: int) -> list[Translation]:
         check_units(units, "units")
         parts = [part for number, unit in enumerate(units) for part in self._parts(number, unit)]
-        found: list[list[Hypothesis]] = [[] for _ in parts]
-        for numbers in self._batches([len(part.ids) for part in parts]):
-            chosen = [parts[k] for k in numbers]
-            step = self._decoder(self._as_tensor([part.ids for part in chosen]))
-            for k, hypotheses in zip(numbers, search(step, chosen), strict=True):
-                found[k] = hypotheses
+        longest_first = sorted(parts, key=lambda part: -len(part.ids))
+        found = zip(longest_first, search(longest_first), strict=True)
         by_unit: list[list[list[Hypothesis]]] = [[] for _ in units]
-        for part, hypotheses in zip(parts, found, strict=True):
+        for part, hypotheses in sorted(found, key=lambda one: (one[0].unit, one[0].rank)):
             by_unit[part.unit].append(hypotheses)
         return [
             self._translation(unit, answers, alpha) if answers else _blank(unit, n)
             for unit, answers in zip(units, by_unit, strict=True)
         ]
+
+    def _batch_by_batch(self, search: BatchSearch) -> Search:
+        def of_all(parts: list[_Part]) -> list[list[Hypothesis]]:
+            found: list[list[Hypothesis]] = [[] for _ in parts]
+            for numbers in self._batches([len(part.ids) for part in parts]):
+                chosen = [parts[k] for k in numbers]
+                step = self._decoder(self._as_tensor([part.ids for part in chosen]))
+                for k, hypotheses in zip(numbers, search(step, chosen), strict=True):
+                    found[k] = hypotheses
+            return found
+
+        return of_all
 
     @cached_property
     def _packed(self) -> PackedModel | None:

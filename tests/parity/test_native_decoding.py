@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from wide_models import V, compiled, needs_fast, wide_model
 
 from dragoman.errors import DragomanError
 from dragoman.model.config import ModelConfig
@@ -16,37 +17,18 @@ from dragoman.model.packed import PackedModel
 from dragoman.model.parts import Parts
 from dragoman.model.residual import PostNorm
 from dragoman.model.transformer import Transformer
-from dragoman.native import kernels
 from dragoman.search import candidates
 from dragoman.search.candidates import Bans, best_continuations
 from dragoman.search.greedy import best_tokens
 
-compiled = kernels()
 pytestmark = pytest.mark.skipif(compiled is None, reason="no C++ compiler here: PyTorch does the same steps")
-needs_fast = pytest.mark.skipif(
-    compiled is None or not compiled.has_fast_products, reason="this processor has no products of bf16"
-)
 
-V = 70
 SHAPES = {
     "tiny": {},
     "odd widths": {"d_model": 36, "d_ff": 50, "h": 3, "N": 2},
     "d_k != d_v": {"d_model": 40, "h": 1, "d_k": 20, "d_v": 7, "N": 1},
     "two matrices": {"N": 1, "shared_embeddings": False, "tied_output": False, "source_vocab_size": 50},
 }
-
-
-def wide_model(**sizes: object) -> Transformer:
-    """Weights drawn wide, every bias and gain other than at the start."""
-    model = Transformer(ModelConfig.tiny(vocab_size=V, **sizes), seed=3).eval()
-    draw = torch.Generator().manual_seed(5)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() == 2:
-                parameter.mul_(1.7)
-            else:
-                parameter.add_(0.1 * torch.randn(parameter.shape, generator=draw))
-    return model
 
 
 def sources(lengths: list[int], *, seed: int) -> Tensor:

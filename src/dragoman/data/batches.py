@@ -16,7 +16,7 @@ from jaxtyping import Bool, Int64, Integer
 from torch import Tensor
 
 from dragoman.data.manifest import Side
-from dragoman.data.plan import MAX_LENGTH, BatchPlan, Indices, cut, length_keys
+from dragoman.data.plan import MAX_LENGTH, BatchPlan, Compact, Indices, cut, length_keys
 from dragoman.data.prefetch import prefetched
 from dragoman.data.resample import Segmenter, bpe_dropout_segmenter
 from dragoman.data.shards import PairShards
@@ -104,7 +104,7 @@ class _Padded:
 
 
 def make_batch(
-    shards: PairShards, indices: Indices, *, segment: Segmenter | None = None, epoch: int = 0
+    shards: PairShards, indices: Compact, *, segment: Segmenter | None = None, epoch: int = 0
 ) -> Batch:
     """Make the batch of the given pairs, in the given order.
 
@@ -129,7 +129,7 @@ def make_batch(
     )
 
 
-def _side(shards: PairShards, side: Side, indices: Indices, segment: Segmenter | None, epoch: int) -> _Padded:
+def _side(shards: PairShards, side: Side, indices: Compact, segment: Segmenter | None, epoch: int) -> _Padded:
     stored, offsets = (
         (shards.source_ids, shards.source_offsets)
         if side == "source"

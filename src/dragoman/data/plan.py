@@ -14,16 +14,21 @@ rows and columns were rounded, see `ROWS_MULTIPLE` and `batches.LENGTH_MULTIPLE`
 from __future__ import annotations
 
 import hashlib
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import overload
 
 import numpy as np
-from jaxtyping import Int64, Integer
+from jaxtyping import Bool, Int64, Integer
 
 from dragoman.data.shards import PairShards
 from dragoman.errors import ConfigError, DataError
 
 Indices = Int64[np.ndarray, " n"]
+# Numbers of pairs, and other numbers of which there is one a pair, in as few bytes as hold them.
+Compact = Integer[np.ndarray, " n"]
 Lengths = Integer[np.ndarray, " pairs"]
 
 # Rows times longest row, in budgets. Similar lengths keep well below it; it is there for corpora of odd
@@ -34,6 +39,29 @@ PADDED_BUDGETS = 1.5
 ROWS_MULTIPLE = 8
 
 MAX_LENGTH = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Epoch(Sequence[Compact]):
+    """The batches of an epoch: runs of `pairs`, in the order of `bounds`, made when they are asked for."""
+
+    pairs: Compact
+    bounds: Int64[np.ndarray, "batches 2"]
+
+    def __len__(self) -> int:
+        """Batches."""
+        return len(self.bounds)
+
+    @overload
+    def __getitem__(self, at: int) -> Compact: ...
+    @overload
+    def __getitem__(self, at: slice) -> Epoch: ...
+    def __getitem__(self, at: int | slice) -> Compact | Epoch:
+        """The indices of the pairs of a batch, or some batches."""
+        if isinstance(at, slice):
+            return Epoch(self.pairs, self.bounds[at])
+        start, stop = self.bounds[at]
+        return self.pairs[start:stop]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +96,7 @@ class BatchPlan:
         _check_numbers(self)
         if not len(self.kept):
             raise DataError(
-                f"no pair is left to train on: all {len(self._longer)} are over max_length={self.max_length}",
+                f"no pair is left to train on: all {len(self.source_lengths)} are over max_length={self.max_length}",
                 cure="raise max_length, or give text with shorter lines",
             )
 
@@ -92,27 +120,27 @@ class BatchPlan:
         return len(self._bounds)
 
     @cached_property
-    def _longer(self) -> Indices:
-        longer: Indices = np.maximum(self.source_lengths, self.target_lengths).astype(np.int64)
-        return longer
+    def _is_kept(self) -> Bool[np.ndarray, " pairs"]:
+        return (self.source_lengths <= self.max_length) & (self.target_lengths <= self.max_length)
 
     @cached_property
-    def kept(self) -> Indices:
+    def kept(self) -> Compact:
         """The pairs trained on, rising: each is in exactly one batch an epoch."""
-        return np.flatnonzero(self._longer <= self.max_length)
+        return np.flatnonzero(self._is_kept).astype(_type_for(len(self.source_lengths)))
 
-    @cached_property
+    @property
     def left_out(self) -> Indices:
         """The pairs over `max_length`, rising."""
-        return np.flatnonzero(self._longer > self.max_length)
+        return np.flatnonzero(~self._is_kept)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a user should be told: pairs left out."""
-        if not len(self.left_out):
+        left_out = len(self.left_out)
+        if not left_out:
             return ()
         return (
-            f"{len(self.left_out):,} of {len(self._longer):,} pairs have over {self.max_length} tokens"
+            f"{left_out:,} of {len(self.source_lengths):,} pairs have over {self.max_length} tokens"
             " on a side and are not trained on",
         )
 
@@ -131,42 +159,54 @@ class BatchPlan:
             digest.update(np.ascontiguousarray(lengths, dtype="<i4").data)
         return digest.hexdigest()
 
-    def epoch(self, epoch: int) -> list[Indices]:
+    def epoch(self, epoch: int) -> Epoch:
         """The batches of one epoch in order, each the indices of its pairs.
 
         Args:
             epoch: from 0.
         """
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, epoch])))
-        shuffled = random.permutation(len(self.kept))
-        order = shuffled[np.argsort(self._keys[shuffled], kind="stable")]
-        pairs = self.kept[order]
-        return [pairs[start:stop] for start, stop in self._bounds[random.permutation(len(self._bounds))]]
+        shuffled = np.arange(len(self.kept), dtype=self.kept.dtype)
+        random.shuffle(shuffled)
+        shuffled = shuffled[_sorted(self._keys[shuffled])]
+        return Epoch(self.kept[shuffled], self._bounds[random.permutation(len(self._bounds))])
 
     @cached_property
-    def _keys(self) -> Indices:
+    def _keys(self) -> Compact:
         """One number for each kept pair that sorts as (longer side, target, source)."""
         return length_keys(self.source_lengths[self.kept], self.target_lengths[self.kept])
 
     @cached_property
     def _bounds(self) -> Int64[np.ndarray, "batches 2"]:
         """Where the sorted pairs are cut; the same each epoch, as ties have equal lengths."""
-        order = np.argsort(self._keys, kind="stable")
+        pairs = self.kept[_sorted(self._keys)]
         return cut(
-            self.source_lengths[self.kept][order],
-            self.target_lengths[self.kept][order],
+            self.source_lengths[pairs],
+            self.target_lengths[pairs],
             source_tokens=self.source_tokens,
             target_tokens=self.target_tokens,
         )
 
 
-def length_keys(source_lengths: Lengths, target_lengths: Lengths) -> Indices:
+def length_keys(source_lengths: Lengths, target_lengths: Lengths) -> Compact:
     """One number a pair that sorts as (longer side, target, source) does."""
-    source, target = source_lengths.astype(np.int64), target_lengths.astype(np.int64)
-    longer = np.maximum(source, target)
-    base = int(longer.max(initial=0)) + 1
+    base = int(max(source_lengths.max(initial=0), target_lengths.max(initial=0))) + 1
     assert base < 2**21, "a unit too long for its key to fit 63 bits"
-    return (longer * base + target) * base + source
+    keys: Compact = np.maximum(source_lengths, target_lengths).astype(_type_for(base**3))
+    for lengths in (target_lengths, source_lengths):
+        keys *= base
+        keys += lengths
+    return keys
+
+
+def _sorted(keys: Compact) -> Compact:
+    """Places of the keys in rising order, equals in the order they are in."""
+    return np.argsort(keys, kind="stable").astype(_type_for(len(keys)))
+
+
+def _type_for(most: int) -> type[np.signedinteger]:
+    """The smallest of two types that holds numbers up to `most`: a corpus may have many millions of pairs."""
+    return np.int32 if most < 2**31 else np.int64
 
 
 def cut(
@@ -179,30 +219,25 @@ def cut(
     Returns:
         (start, stop) of each run, in order; together they cover the sequence once.
     """
-    sides = [
-        (source_lengths, np.concatenate([[0], np.cumsum(source_lengths, dtype=np.int64)]), source_tokens),
-        (target_lengths, np.concatenate([[0], np.cumsum(target_lengths, dtype=np.int64)]), target_tokens),
-    ]
-    bounds: list[tuple[int, int]] = []
+    edges = array("q", [0])
     start, pairs = 0, len(source_lengths)
     while start < pairs:
-        stop = pairs
-        for lengths, sums, budget in sides:
-            stop = min(stop, _run_end(lengths, sums, start, budget))
+        stop = min(
+            _run_end(source_lengths, start, source_tokens), _run_end(target_lengths, start, target_tokens)
+        )
         rows = max(stop - start, 1)
         if stop < pairs and rows > ROWS_MULTIPLE:
             rows -= rows % ROWS_MULTIPLE
-        stop = start + rows
-        bounds.append((start, stop))
-        start = stop
-    return np.array(bounds, np.int64).reshape(-1, 2)
+        start += rows
+        edges.append(start)
+    return np.stack([np.array(edges[:-1], np.int64), np.array(edges[1:], np.int64)], axis=1)
 
 
-def _run_end(lengths: Lengths, sums: Indices, start: int, budget: int) -> int:
+def _run_end(lengths: Lengths, start: int, budget: int) -> int:
     """The last end for a run from `start` that keeps one side's budget and padded size."""
-    stop = int(np.searchsorted(sums, sums[start] + budget, side="right")) - 1
-    longest = np.maximum.accumulate(lengths[start:stop].astype(np.int64))
-    padded = longest * np.arange(1, stop - start + 1)
+    some = lengths[start : start + budget + 1].astype(np.int64)  # every unit has a token at least
+    rows = int(np.searchsorted(np.cumsum(some), budget, side="right"))
+    padded = np.maximum.accumulate(some[:rows]) * np.arange(1, rows + 1)
     return start + int(np.searchsorted(padded, PADDED_BUDGETS * budget, side="right"))
 
 

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from dragoman.model.packed import Decoding, Memory, PackedModel, Sources, Step
+from dragoman.model.packed import Cache, PackedModel, Source, Step
 from dragoman.native import check_below
 
 VECTOR = 16
@@ -42,76 +42,65 @@ class NativeDecoder:
         assert not model.training, "dropout must be off: model.eval()"
         is_token = source_ids != model.config.pad_id
         # The kernels are told of a source by its length.
-        self._lengths = is_token.sum(dim=1)
-        assert bool((is_token.cumprod(dim=1).sum(dim=1) == self._lengths).all()), "padding comes last"
-        assert bool((self._lengths > 0).all()), "a source has at least its EOS"
+        lengths = is_token.sum(dim=1)
+        assert bool((is_token.cumprod(dim=1).sum(dim=1) == lengths).all()), "padding comes last"
+        assert bool((lengths > 0).all()), "a source has at least its EOS"
         check_below(source_ids, model.config.source_rows)
         self._packed = packed
-        B, N = len(source_ids), model.config.N
-        self._layers = (Decoding * N).from_buffer_copy(packed.decoding)
-        self._S = -(-source_ids.shape[1] // VECTOR) * VECTOR
-        self._sources = self._encode(source_ids.contiguous())
-        self._K = [torch.empty(0, 0, model.config.h * model.config.d_k) for _ in range(N)]
-        self._V = [torch.empty(0, 0, model.config.h * model.config.d_v) for _ in range(N)]
-        self._sentences = torch.arange(B, dtype=torch.int32)
-        self._ancestors = torch.zeros(B, 0, dtype=torch.int32)
+        self._sources, self._memory = self._encode(source_ids.contiguous(), lengths.tolist())
+        self._K, self._V = (torch.empty(model.config.N, 0, 0, d) for d in self._widths())
+        self._sentences = torch.arange(len(source_ids), dtype=torch.int32)
+        self._ancestors = torch.zeros(len(source_ids), 0, dtype=torch.int32)
         self._hypotheses, self._length = 1, 0
 
-    def _encode(self, source_ids: Tensor) -> list[Tensor]:
-        """Keys and values of the sources for each decoder layer, which are told where they are."""
-        packed, config, B = self._packed, self._packed.model.config, len(source_ids)
-        kept: list[Tensor] = []
-        memories = (Memory * config.N).from_buffer_copy(packed.memories)
-        for layer, memory in zip(self._layers, memories, strict=True):
-            K = torch.zeros(B, config.h, config.d_k, self._S)
-            V = torch.zeros(B, config.h, self._S, config.d_v)
-            layer.source_K = memory.K = K.data_ptr()
-            layer.source_V = memory.V = V.data_ptr()
-            kept += [K, V]
-        groups = torch.tensor(_groups(self._lengths.tolist()))
-        positions = packed.model.position.rows(source_ids.shape[1])
-        embedding = packed.model.source_embedding
-        sources = Sources(source_ids.data_ptr(), self._lengths.data_ptr(), B, source_ids.shape[1], self._S)
-        packed.kernels.encode_sources(
-            *(ctypes.byref(packed.sizes), packed.encoding, embedding.weight.data_ptr(), embedding.scale),
-            *(positions.data_ptr(), ctypes.byref(sources), groups.data_ptr(), len(groups) - 1),
-            *(memories, config.N),
+    def _widths(self) -> tuple[int, int]:
+        config = self._packed.model.config
+        return config.h * config.d_k, config.h * config.d_v
+
+    def _encode(self, source_ids: Tensor, lengths: list[int]) -> tuple[ctypes.Array[Source], Tensor]:
+        """Keys and values of the sources for each decoder layer."""
+        packed, (B, S) = self._packed, source_ids.shape
+        places = -(-S // VECTOR) * VECTOR
+        memory = torch.zeros(B, packed.memory_size(places))
+        sources = (Source * B)(
+            *(
+                Source(ids.data_ptr(), length, places, kept.data_ptr())
+                for ids, length, kept in zip(source_ids, lengths, memory, strict=True)
+            )
         )
-        return kept
+        groups = torch.tensor(_groups(lengths))
+        model, _positions = packed.with_positions(S)
+        packed.kernels.encode_sources(ctypes.byref(model), sources, groups.data_ptr(), len(groups) - 1)
+        return sources, memory
 
     @torch.inference_mode()
     def __call__(self, tokens_BK: Int64[Tensor, "B K"]) -> Float[Tensor, "B K V"]:
         """Appends a token to each hypothesis; logits of the next token."""
-        B, K = tokens_BK.shape
-        packed, rows = self._packed, B * K
-        check_below(tokens_BK, packed.output.columns)
-        self._make_room(rows)
+        (B, K), packed = tokens_BK.shape, self._packed
+        model, _positions = packed.with_positions(self._length + 1)
+        check_below(tokens_BK, model.output.columns)
+        self._make_room(B * K)
         tokens_BK = tokens_BK.contiguous()
-        position = packed.model.position.rows(self._length + 1)[self._length]
-        embedding = packed.model.target_embedding
-        logits = torch.empty(B, K, packed.output.columns)
-        room, slots = self._K[0].shape[:2]
+        logits = torch.empty(B, K, model.output.columns)
+        cache = Cache(self._K.data_ptr(), self._V.data_ptr(), *self._K.shape[1:3])
         step = Step(
-            *(tokens_BK.data_ptr(), position.data_ptr(), rows, K),
-            *(self._sentences.data_ptr(), self._lengths.data_ptr(), self._S),
-            *(self._ancestors.data_ptr(), room, slots, self._length),
+            *(tokens_BK.data_ptr(), B * K, K, self._sentences.data_ptr(), ctypes.addressof(self._sources)),
+            *(self._ancestors.data_ptr(), self._length),
         )
         packed.kernels.decoder_step(
-            *(ctypes.byref(packed.sizes), self._layers, embedding.weight.data_ptr(), embedding.scale),
-            *(ctypes.byref(packed.output), ctypes.byref(step), _block_rows(rows), logits.data_ptr()),
+            *(ctypes.byref(model), ctypes.byref(cache), ctypes.byref(step)),
+            *(_block_rows(B * K), logits.data_ptr()),
         )
         self._length += 1
         return logits
 
     def _make_room(self, rows: int) -> None:
         """Room for this position of so many hypotheses; what is there stays where it is."""
-        room, slots = self._K[0].shape[:2]
+        room, slots = self._K.shape[1:3]
         if self._length < room and rows <= slots:
             return
         room, slots = max(ROOM, room if self._length < room else 2 * room), max(rows, slots)
-        self._K, self._V = ([_grown(old, room, slots) for old in tensors] for tensors in (self._K, self._V))
-        for layer, K, V in zip(self._layers, self._K, self._V, strict=True):
-            layer.K, layer.V = K.data_ptr(), V.data_ptr()
+        self._K, self._V = _grown(self._K, room, slots), _grown(self._V, room, slots)
         self._ancestors = F.pad(self._ancestors, (0, room - self._ancestors.shape[1])).contiguous()
 
     @torch.inference_mode()
@@ -124,8 +113,8 @@ class NativeDecoder:
 
 
 def _grown(old: Tensor, room: int, slots: int) -> Tensor:
-    new = old.new_empty(room, slots, old.shape[2])
-    new[: old.shape[0], : old.shape[1]] = old
+    new = old.new_empty(len(old), room, slots, old.shape[3])
+    new[:, : old.shape[1], : old.shape[2]] = old
     return new
 
 

@@ -4,7 +4,7 @@ Paper: none (infrastructure)
 
 A matrix lies as a kernel reads it, from front to end: in panels of 64 outputs, each with its weights term by term; or,
 for fast products, rounded to bf16 in tiles of 16 outputs and 32 terms. The structures here are those of `matrix.h`,
-`layers.h`, `encoder.cpp` and `decoder.cpp`, field by field.
+`layers.h`, `encode.h`, `decode.h` and `decoder.cpp`, field by field.
 """
 
 from __future__ import annotations
@@ -55,20 +55,13 @@ class Encoding(ctypes.Structure):
     _fields_ = (("self_QKV", Matrix), ("self_O", Matrix), ("feed_forward", Network), ("norms", Norm * 2))
 
 
-class Memory(ctypes.Structure):
-    """What a decoder layer keeps of the sources: the matrices that make it, and where it goes."""
-
-    _fields_ = (("KV", Matrix), ("K", _pointer), ("V", _pointer))
-
-
 class Decoding(ctypes.Structure):
     """A decoder layer."""
 
     _fields_ = (
-        *((name, Matrix) for name in ("self_QKV", "self_O", "cross_Q", "cross_O")),
+        *((name, Matrix) for name in ("self_QKV", "self_O", "cross_Q", "cross_KV", "cross_O")),
         ("feed_forward", Network),
         ("norms", Norm * 3),
-        *((name, _pointer) for name in ("K", "V", "source_K", "source_V")),
     )
 
 
@@ -81,10 +74,34 @@ class Sizes(ctypes.Structure):
     )
 
 
-class Sources(ctypes.Structure):
-    """Source sentences."""
+class Embedded(ctypes.Structure):
+    """An embedding."""
 
-    _fields_ = (("ids", _pointer), ("lengths", _pointer), ("B", _int64), ("distance", _int64), ("S", _int64))
+    _fields_ = (("weight", _pointer), ("scale", _float))
+
+
+class Model(ctypes.Structure):
+    """All of a model."""
+
+    _fields_ = (
+        ("sizes", Sizes),
+        *((name, _pointer) for name in ("encoder", "decoder")),
+        *((name, Embedded) for name in ("source_embedding", "target_embedding")),
+        ("positions", _pointer),
+        ("output", Matrix),
+    )
+
+
+class Source(ctypes.Structure):
+    """A source sentence, and where what the decoder keeps of it goes."""
+
+    _fields_ = (("ids", _pointer), ("length", _int64), ("S", _int64), ("memory", _pointer))
+
+
+class Cache(ctypes.Structure):
+    """Keys and values of prefixes."""
+
+    _fields_ = (("K", _pointer), ("V", _pointer), ("room", _int64), ("slots", _int64))
 
 
 class Step(ctypes.Structure):
@@ -92,12 +109,9 @@ class Step(ctypes.Structure):
 
     _fields_ = (
         ("tokens", _pointer),
-        ("position", _pointer),
         *((name, _int64) for name in ("rows", "hypotheses")),
-        *((name, _pointer) for name in ("sentences", "source_lengths")),
-        ("S", _int64),
-        ("ancestors", _pointer),
-        *((name, _int64) for name in ("room", "slots", "length")),
+        *((name, _pointer) for name in ("sentences", "sources", "ancestors")),
+        ("length", _int64),
     )
 
 
@@ -108,22 +122,14 @@ class PackedModel:
     Attributes:
         model: the model.
         kernels: what computes.
-        sizes: of both stacks.
-        encoding: the encoder's layers.
-        decoding: the decoder's layers; caches are filled in by whoever decodes, in a copy.
-        memories: the same of what a decoder keeps of the sources.
-        output: the output map.
+        structure: the model for the kernels, but for its positions; see `with_positions`.
         tensors: all that is pointed to.
     """
 
     model: Transformer
     kernels: Kernels
-    sizes: Sizes
-    encoding: ctypes.Array[Encoding]
-    decoding: ctypes.Array[Decoding]
-    memories: ctypes.Array[Memory]
-    output: Matrix
-    tensors: list[Tensor] = field(repr=False)
+    structure: Model
+    tensors: list[object] = field(repr=False)
 
     @classmethod
     def of(cls, model: Transformer, *, fast: bool = False) -> PackedModel | None:
@@ -145,16 +151,26 @@ class PackedModel:
                 *(N, config.d_model, config.h, config.d_k, config.d_v, config.d_ff),
                 epsilon=model.decoder_layers[0].residual_1.norm.eps,
             )
-            return cls(
-                model,
-                kernels,
-                sizes,
-                (Encoding * N)(*(pack.encoder_layer(layer) for layer in model.encoder)),
-                (Decoding * N)(*(pack.decoder_layer(layer) for layer in model.decoder_layers)),
-                (Memory * N)(*(pack.memory(layer.cross_attention) for layer in model.decoder_layers)),
-                pack.matrix(model.output_weight),
-                pack.tensors,
+            encoder = (Encoding * N)(*map(pack.encoder_layer, model.encoder))
+            decoder = (Decoding * N)(*map(pack.decoder_layer, model.decoder_layers))
+            structure = Model(
+                *(sizes, ctypes.addressof(encoder), ctypes.addressof(decoder)),
+                *(pack.embedding(model.source_embedding), pack.embedding(model.target_embedding)),
+                *(None, pack.matrix(model.output_weight)),
             )
+        return cls(model, kernels, structure, [*pack.tensors, encoder, decoder])
+
+    def with_positions(self, count: int) -> tuple[Model, Tensor]:
+        """The model for the kernels, with so many positions at least; good as long as the tensor lives."""
+        positions = self.model.position.rows(count)
+        structure = Model.from_buffer_copy(self.structure)
+        structure.positions = positions.data_ptr()
+        return structure, positions
+
+    def memory_size(self, S: int) -> int:
+        """Numbers the decoder keeps of a sentence that has room for S positions."""
+        config = self.model.config
+        return int(config.N * config.h * (config.d_k + config.d_v) * S)
 
 
 class _Packing:
@@ -183,6 +199,9 @@ class _Packing:
             self.matrix(network.W_1), self.matrix(network.W_2), self.keep(network.b_1), self.keep(network.b_2)
         )
 
+    def embedding(self, embedding: Embedding) -> Embedded:
+        return Embedded(self.keep(embedding.weight), embedding.scale)
+
     def norm(self, residual: PostNorm) -> Norm:
         assert isinstance(residual.norm, nn.LayerNorm)
         return Norm(self.keep(residual.norm.weight), self.keep(residual.norm.bias))
@@ -203,13 +222,11 @@ class _Packing:
             self.matrix(own.W_QKV),
             self.matrix(own.W_O),
             self.matrix(cross.W_QKV[: cross.h * cross.d_k]),
+            self.matrix(cross.W_QKV[cross.h * cross.d_k :]),
             self.matrix(cross.W_O),
             self.network(layer.feed_forward),
             (Norm * 3)(*map(self.norm, (layer.residual_1, layer.residual_2, layer.residual_3))),
         )
-
-    def memory(self, cross: MultiHeadAttention) -> Memory:
-        return Memory(self.matrix(cross.W_QKV[cross.h * cross.d_k :]))
 
 
 def has_the_papers_parts(model: Transformer) -> bool:

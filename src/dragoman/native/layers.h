@@ -20,11 +20,38 @@ struct Network {
     const float *b_1, *b_2;
 };
 
-// Dropout-free embedding of one token: E[token] * scale + position.
-inline void embed(const float* row, float scale, const float* position, int64_t d, float* x) {
+struct Embedding {
+    const float* weight;
+    float scale;
+};
+
+struct EncoderLayer {
+    Matrix self_QKV, self_O;
+    Network feed_forward;
+    Norm norms[2];
+};
+
+struct DecoderLayer {
+    Matrix self_QKV, self_O, cross_Q, cross_KV, cross_O;
+    Network feed_forward;
+    Norm norms[3];
+};
+
+// All of a model that does not change while it translates.
+struct Model {
+    Sizes sizes;
+    const EncoderLayer* encoder;
+    const DecoderLayer* decoder;
+    Embedding source_embedding, target_embedding;
+    const float* positions;  // a row of d_model for each position there may be
+    Matrix output;
+};
+
+// Embedding of one token, without dropout: E[token] * scale + position (3.4, 3.5).
+inline void embed(Embedding E, const float* positions, int64_t token, int64_t position, int64_t d, float* x) {
     for (int64_t c = 0; c < d; c += W) {
         const int64_t n = std::min(W, d - c);
-        store(x + c, load(row + c, n) * scale + load(position + c, n), n);
+        store(x + c, load(E.weight + token * d + c, n) * E.scale + load(positions + position * d + c, n), n);
     }
 }
 
@@ -54,13 +81,14 @@ inline void add_and_norm(float* x, const float* f, int64_t rows, int64_t d, Norm
 }
 
 // out = max(0, x W_1 + b_1) W_2 + b_2 (3.3, Eq. 2).
-inline void network(const Network& net, const float* x, int64_t rows, int64_t d, float* hidden, float* out) {
+inline void network(const Network& net, const float* x, int64_t rows, int64_t d, float* hidden, float* out,
+                    int threads = 1) {
     const int64_t d_ff = net.W_1.columns;
-    product(x, d, rows, net.W_1, hidden, d_ff, [&](Floats sums, int64_t column) {
+    product(x, d, rows, net.W_1, hidden, d_ff, threads, [&](Floats sums, int64_t column) {
         sums += load(net.b_1 + column, std::min(W, d_ff - column));
         return choose(sums < 0.0f, Floats{}, sums);  // NaN stays NaN
     });
-    product(hidden, d_ff, rows, net.W_2, out, d, [&](Floats sums, int64_t column) {
+    product(hidden, d_ff, rows, net.W_2, out, d, threads, [&](Floats sums, int64_t column) {
         return sums + load(net.b_2 + column, std::min(W, d - column));
     });
 }

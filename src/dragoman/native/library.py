@@ -42,8 +42,9 @@ _ARGUMENTS = {
 
 
 _SHARED_ARGUMENTS = {
-    "encode_sources": [_pointer, _pointer, _pointer, _float, *[_pointer] * 3, _int64, _pointer, _int64],
-    "decoder_step": [_pointer, _pointer, _pointer, _float, _pointer, _pointer, _int64, _pointer],
+    "encode_sources": [_pointer, _pointer, _pointer, _int64],
+    "decoder_step": [_pointer, _pointer, _pointer, _int64, _pointer],
+    "search": [*[_pointer] * 5, _int64, _int64],
     "random_words": [ctypes.c_uint64, _int64, _pointer],
     "output_loss": [*[_pointer] * 3, *[_int64] * 3, _float, _float, *[_pointer] * 4],
     "best_continuations": [*[_pointer] * 3, *[_int64] * 4, *[_pointer] * 4],
@@ -153,8 +154,9 @@ class Kernels:
         for kernel, arguments in _SHARED_ARGUMENTS.items():
             function = getattr(library, kernel)
             function.argtypes, function.restype = arguments, None
-        # Structures of pointers, which `model.packed` fills.
+        # Structures of pointers, which `model.packed` and `whole_search` fill.
         self.encode_sources, self.decoder_step = library.encode_sources, library.decoder_step
+        self.search = library.search
         self.has_fast_products = bool(library.has_fast_products())
         self._best_continuations, self._output_loss = library.best_continuations, library.output_loss
         self._random_words = library.random_words

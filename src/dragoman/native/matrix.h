@@ -8,6 +8,9 @@
 #include "fast_matrix.h"
 #include "vectors.h"
 
+#include <memory>
+#include <omp.h>
+
 namespace {
 
 constexpr int64_t PANEL = 4 * W;  // columns whose sums are kept in registers
@@ -44,6 +47,16 @@ struct Matrix {
     int64_t is_fast;  // Tiles, else Panels
 };
 
+// The tiles of this thread, as long as this lives, if the matrix is in tiles; not for a thread that has them.
+class Tiling {
+  public:
+    explicit Tiling(const Matrix& M, bool has_them = false)
+        : scope(M.is_fast && !has_them ? new TileScope : nullptr) {}
+
+  private:
+    const std::unique_ptr<TileScope> scope;
+};
+
 // y = x W (rows, columns), then `finish` (a function of the sums and their first column) on each vector.
 template <class Finish>
 void product(const float* x, int64_t x_wide, int64_t rows, Panels W_, float* y, int64_t y_wide, Finish finish) {
@@ -69,16 +82,45 @@ void product(const float* x, int64_t x_wide, int64_t rows, Panels W_, float* y, 
     }
 }
 
+// The same by a matrix in either layout, from column `first` up to `last`, both multiples of SHARE or the end.
 template <class Finish>
-void product(const float* x, int64_t x_wide, int64_t rows, const Matrix& M, float* y, int64_t y_wide, Finish finish) {
-    if (M.is_fast)
-        product(x, x_wide, rows, Tiles{(const uint16_t*)M.data, M.terms, M.columns}, y, y_wide, finish);
-    else
-        product(x, x_wide, rows, Panels{(const float*)M.data, M.terms, M.columns}, y, y_wide, finish);
+void part_of_product(const float* x, int64_t x_wide, int64_t rows, const Matrix& M, int64_t first, int64_t last,
+                     float* y, int64_t y_wide, Finish finish) {
+    auto shifted = [&](Floats sums, int64_t column) { return finish(sums, first + column); };
+    if (M.is_fast) {
+        const uint16_t* data = (const uint16_t*)M.data + first * tile_terms(M.terms);
+        product(x, x_wide, rows, Tiles{data, M.terms, last - first}, y + first, y_wide, shifted);
+    } else {
+        const float* data = (const float*)M.data + first * M.terms;
+        product(x, x_wide, rows, Panels{data, M.terms, last - first}, y + first, y_wide, shifted);
+    }
 }
 
-inline void product(const float* x, int64_t x_wide, int64_t rows, const Matrix& W_, float* y, int64_t y_wide) {
-    product(x, x_wide, rows, W_, y, y_wide, [](Floats sums, int64_t) { return sums; });
+constexpr int64_t SHARE = PANEL;            // columns are shared out in multiples of this
+constexpr int64_t WORTH_SHARING = 1 << 16;  // numbers of a matrix, below which another thread costs more than it saves
+
+// By `threads` threads, each some of the columns: the same result whatever their number.
+template <class Finish>
+void product(const float* x, int64_t x_wide, int64_t rows, const Matrix& M, float* y, int64_t y_wide, int threads,
+             Finish finish) {
+    if (threads == 1 || M.terms * M.columns < WORTH_SHARING) {
+        part_of_product(x, x_wide, rows, M, 0, M.columns, y, y_wide, finish);
+        return;
+    }
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int t = 0; t < threads; ++t) {
+        const int64_t shares = (M.columns + SHARE - 1) / SHARE;
+        const int64_t first = shares * t / threads * SHARE;
+        const int64_t last = std::min(shares * (t + 1) / threads * SHARE, M.columns);
+        if (first >= last) continue;
+        const Tiling tiling(M, omp_get_thread_num() == 0);
+        part_of_product(x, x_wide, rows, M, first, last, y, y_wide, finish);
+    }
+}
+
+inline void product(const float* x, int64_t x_wide, int64_t rows, const Matrix& M, float* y, int64_t y_wide,
+                    int threads = 1) {
+    product(x, x_wide, rows, M, y, y_wide, threads, [](Floats sums, int64_t) { return sums; });
 }
 
 }  // namespace

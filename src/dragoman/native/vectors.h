@@ -96,6 +96,12 @@ inline float sum(Floats x) {
 
 inline float largest(Floats x) { return folded(x, larger); }
 
+inline bool any(Ints places) {
+    typedef int64_t Longs __attribute__((vector_size(64)));
+    const Longs x = (Longs)places;
+    return (x[0] | x[1] | x[2] | x[3] | x[4] | x[5] | x[6] | x[7]) != 0;
+}
+
 // e^x for x <= 88, to 2 units in the last place; 0 below -87, where float32 ends.
 inline Floats exponential(Floats x) {
     const Floats magic = fill(12582912.0f);  // adding 1.5 * 2^23 rounds to a whole number

@@ -73,8 +73,13 @@ def beam_search(
         forbidden_ids=forbidden_ids,
         device=device,
     )
+    return search_of(step, task)
+
+
+def search_of(step: StepFunction, task: SearchTask) -> list[list[Hypothesis]]:
+    """`beam_search` of a task as it stands."""
     with torch.no_grad():
-        return greedy_search(step, task) if options.beam_size == 1 else _beam_search(step, task)
+        return greedy_search(step, task) if task.options.beam_size == 1 else _beam_search(step, task)
 
 
 def _beam_search(step: StepFunction, task: SearchTask) -> list[list[Hypothesis]]:
