@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -41,6 +41,7 @@ from dragoman.text.subwords import Subwords
 from dragoman.whole_search import search_all
 
 Precision = Literal["fp32", "bf16"]
+Engine = Literal["auto", "exact"]
 
 _PARTS_A_UNIT = 1 << 20  # more parts than any unit has: keeps the random numbers of units apart
 BATCH_TOKENS = 2048  # source positions, padding included, searched at once
@@ -134,6 +135,8 @@ class Translator:
         source_language, target_language: codes, or None.
         standing: one line on how the model stands to the paper.
         search: beam size, alpha and length limit where none are given: those of the model's recipe.
+        engine: "auto": the kernels where they serve; "exact": always the equations as PyTorch computes them, and the
+            search step by step, which everything else is compared with.
     """
 
     model: Transformer
@@ -146,27 +149,42 @@ class Translator:
     target_language: str | None = None
     standing: str = ""
     search: SearchSection = field(default_factory=SearchSection)
+    engine: Engine = "auto"
     path: Path | None = None
     _device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     _fast: bool = False
 
     @classmethod
-    def load(cls, path: str | Path, *, device: str = "cpu", precision: Precision = "fp32") -> Translator:
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        device: str = "cpu",
+        precision: Precision = "fp32",
+        engine: Engine = "auto",
+    ) -> Translator:
         """Loads a model bundle, or the model or newest checkpoint of a run.
 
         Args:
             path: a directory.
             device: "cpu", "cuda", "cuda:1", "mps".
             precision: number format of weights and activations.
+            engine: see the attribute; "exact" wants fp32.
 
         Raises:
             CheckpointError: there is no whole model there.
-            ConfigError: the device is not there, or the precision has no such name.
+            ConfigError: the device is not there, or the precision or the engine has no such name.
         """
+        if engine not in get_args(Engine):
+            raise ConfigError(f"no engine {engine!r}", cure=f"choose from {', '.join(get_args(Engine))}")
+        if engine == "exact" and precision != "fp32":
+            raise ConfigError(
+                f"the exact engine computes in fp32, not in {precision}", cure="leave one of them out"
+            )
         if precision not in DTYPES:
             raise ConfigError(f"no precision {precision!r}", cure=f"choose from {', '.join(DTYPES)}")
         bundle = open_bundle(bundle_in(Path(path)))
-        return cls.of(bundle, device=usable_device(device), dtype=DTYPES[precision])
+        return replace(cls.of(bundle, device=usable_device(device), dtype=DTYPES[precision]), engine=engine)
 
     @classmethod
     def of(cls, bundle: Bundle, *, device: torch.device, dtype: torch.dtype) -> Translator:
@@ -329,7 +347,7 @@ class Translator:
 
     @cached_property
     def _packed(self) -> PackedModel | None:
-        return PackedModel.of(self.model, fast=self._fast)
+        return None if self.engine == "exact" else PackedModel.of(self.model, fast=self._fast)
 
     def _decoder(self, source_ids: Tensor) -> StepFunction:
         if self._packed is None:

@@ -35,12 +35,15 @@ def threads(request):
     torch.set_num_threads(1)
 
 
-@pytest.fixture(scope="module", params=SHAPES)
+@pytest.fixture(
+    scope="module", params=[(name, engine) for engine in ("auto", "exact") for name in SHAPES], ids="-".join
+)
 def translator(request, small_corpus) -> Translator:
     """A model that has learned nothing: its choices are as near to ties as they come."""
-    subwords = small_corpus.source_subwords
-    config = ModelConfig(vocab_size=subwords.vocab_size, **SHAPES[request.param])
-    return Translator(Transformer(config, seed=7).eval(), subwords, subwords, max_source_tokens=64)
+    subwords, (name, engine) = small_corpus.source_subwords, request.param
+    config = ModelConfig(vocab_size=subwords.vocab_size, **SHAPES[name])
+    model = Transformer(config, seed=7).eval()
+    return Translator(model, subwords, subwords, max_source_tokens=64, engine=engine)
 
 
 def units(count: int, *, seed: int) -> list[str]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from dataclasses import replace
+
 import pytest
 from tiny_runs import tiny_facts, write_random_bundle
 
 from dragoman.errors import DragomanError
 from dragoman.model.incremental import IncrementalDecoder
-from dragoman.model.incremental_native import NativeDecoder
+from dragoman.native import kernels
 from dragoman.translator import Translator
 
 UNITS = ["one two three", "twelve", "", "six seven " * 9]
@@ -25,9 +28,9 @@ def translator(corpus, tmp_path_factory) -> Translator:
 @pytest.mark.parametrize("error", [Broken, MemoryError, KeyboardInterrupt])
 @pytest.mark.parametrize("at", [1, 2, 4])
 def test_a_step_that_fails(translator, monkeypatch, error, at):
+    translator = replace(translator, engine="exact")
     before = translator.translate(UNITS, n_best=2)
-    decoder = IncrementalDecoder if translator._packed is None else NativeDecoder
-    step, calls = decoder.__call__, [0]
+    step, calls = IncrementalDecoder.__call__, [0]
 
     def failing(self, tokens):
         calls[0] += 1
@@ -36,9 +39,32 @@ def test_a_step_that_fails(translator, monkeypatch, error, at):
         return step(self, tokens)
 
     with monkeypatch.context() as patch:
-        patch.setattr(decoder, "__call__", failing)
+        patch.setattr(IncrementalDecoder, "__call__", failing)
         with pytest.raises(error):
             translator.translate(UNITS, n_best=2)
+    assert translator.translate(UNITS, n_best=2) == before
+
+
+@pytest.mark.skipif(kernels() is None, reason="no C++ compiler here: searched step by step")
+@pytest.mark.parametrize("error", [Broken, MemoryError, KeyboardInterrupt])
+def test_a_whole_search_that_fails(translator, monkeypatch, error):
+    """What a signal's handler raises while the kernels work."""
+    before = translator.translate(UNITS, n_best=2)
+
+    class Interrupted(threading.Thread):
+        joined = False
+
+        def join(self, timeout=None):
+            if not Interrupted.joined:
+                Interrupted.joined = True
+                raise error
+            super().join(timeout)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading, "Thread", Interrupted)
+        with pytest.raises(error):
+            translator.translate(UNITS, n_best=2)
+    assert Interrupted.joined
     assert translator.translate(UNITS, n_best=2) == before
 
 

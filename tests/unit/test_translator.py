@@ -401,6 +401,20 @@ def test_loading_a_run_a_model_and_a_checkpoint(trained):
     assert rounded.translate([source])[0].score == pytest.approx(whole.translate([source])[0].score, rel=0.05)
 
 
+def test_the_exact_engine_says_the_same(corpus):
+    """The same choices where they are not near to ties: weights are drawn wide."""
+    fast = random_translator(corpus, dtype=torch.float32)
+    reference = replace(fast, engine="exact")
+    assert reference._packed is None
+    options = {"beam_size": 3, "n_best": 3, "max_extra": 4}
+    for one, other in zip(
+        fast.translate(UNITS, **options), reference.translate(UNITS, **options), strict=True
+    ):
+        assert one.pieces == other.pieces
+        assert one.score == pytest.approx(other.score, abs=1e-4)
+        assert [a.text for a in one.alternatives] == [a.text for a in other.alternatives]
+
+
 def test_loading_what_is_no_model(tmp_path, bundle_maker):
     (tmp_path / "file").write_text("nonsense")
     for place in (tmp_path, tmp_path / "file", tmp_path / "absent"):
@@ -408,6 +422,10 @@ def test_loading_what_is_no_model(tmp_path, bundle_maker):
             Translator.load(str(place))
     with pytest.raises(ConfigError, match="no precision 'fp8'"):
         Translator.load(bundle_maker(), precision="fp8")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="no engine 'quick'"):
+        Translator.load(bundle_maker(), engine="quick")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="exact engine computes in fp32"):
+        Translator.load(bundle_maker(), engine="exact", precision="bf16")
     damaged = bundle_maker()
     (damaged / "subwords.model").write_bytes(b"")
     with pytest.raises(CheckpointError, match="damaged"):

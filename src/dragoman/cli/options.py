@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 Precision = Literal["fp32", "bf16"]
+Engine = Literal["auto", "exact"]
 BadBytes = Literal["refuse", "replace"]
 
 Device = Annotated[str, typer.Option("--device", help="Where to compute: cpu, cuda, cuda:1, mps.")]

@@ -17,6 +17,7 @@ from dragoman.cli.options import (
     BadBytes,
     BeamSize,
     Device,
+    Engine,
     Json,
     PrecisionOption,
     Seed,
@@ -60,6 +61,10 @@ def translate(
     ] = "refuse",
     device: Device = "cpu",
     precision: PrecisionOption = "fp32",
+    engine: Annotated[
+        Engine,
+        typer.Option("--engine", help="exact: step by step by PyTorch, the reference; slow, for comparing."),
+    ] = "auto",
     threads: Threads = None,
     json: Json = False,
 ) -> None:
@@ -83,7 +88,7 @@ def translate(
     if bad_bytes == "refuse" and Path(source).is_file():  # a pipe can be read only once
         check_text(source)
     use_threads(threads)
-    translator = Translator.load(model, device=device, precision=precision)
+    translator = Translator.load(model, device=device, precision=precision, engine=engine)
 
     def work(translator: Translator, units: list[str]) -> list[Translation]:
         if sample:

@@ -227,6 +227,12 @@ def test_options_of_the_search_reach_it(lab, translator):
     assert len(result.lines) == 20
 
 
+def test_the_exact_engine_is_there_to_compare_with(lab):
+    lines = done("translate", lab.run, lab.dev_source, "--engine", "exact").lines
+    same = sum(map(str.__eq__, lines, done("translate", lab.run, lab.dev_source).lines))
+    assert (len(lines), same >= 18) == (20, True)  # hardly trained: a tie now and then
+
+
 def test_beam_and_alpha_are_those_of_the_models_recipe_unless_given(lab, tmp_path):
     bundle, changed = open_bundle(lab.model), tmp_path / "changed"
     recipe = bundle.facts.recipe.with_changes(["search.beam_size=2", "search.alpha=1.5"])
