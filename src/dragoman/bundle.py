@@ -145,7 +145,7 @@ class Bundle:
     def model(self, dtype: torch.dtype = torch.float32) -> Transformer:
         """The model with its weights, in evaluation mode."""
         weights = self.weights()
-        model = Transformer(self.facts.config)
+        model = Transformer(self.facts.config, seed=None)
         with torch.no_grad():
             for name, parameter in model.named_parameters():  # each once, however many parts share it
                 parameter.copy_(weights[name])
@@ -366,9 +366,9 @@ def _read_subwords(directory: Path) -> tuple[Subwords, Subwords]:
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the weights of `Transformer(config)`, without making them."""
-    with torch.device("meta"):
-        model = Transformer(config)
+    """Names and shapes of the weights of `Transformer(config)`, whose memory is not touched."""
+    # Not on the device "meta": arithmetic there wants parts of PyTorch that take half a second to import.
+    model = Transformer(config, seed=None)
     return {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
 
 

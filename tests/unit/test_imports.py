@@ -130,3 +130,16 @@ def test_text_scores_and_recipes_do_not_import_torch():
 
 def test_the_check_for_torch_can_fail():
     assert run("import dragoman.model.attention" + SAYS_WHETHER_TORCH).stdout == "True\n"
+
+
+def test_loading_a_model_imports_no_compiler_of_torch():
+    """Half a second of every command that translates: sums on the device "meta" bring it in."""
+    code = (
+        "import sys, torch, dragoman.translator, dragoman.bundle as bundle\n"
+        "from dragoman.model.config import ModelConfig\n"
+        "before = set(sys.modules)\n"
+        "bundle.expected_shapes(ModelConfig.tiny(vocab_size=50))\n"
+        "print(*(set(sys.modules) - before))\n"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert not {"sympy", "torch._dynamo"} & set(found.split()), found

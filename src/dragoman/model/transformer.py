@@ -33,10 +33,10 @@ class Transformer(nn.Module):
     Args:
         config: sizes and vocabularies.
         parts: what it is made of; the paper's parts unless told otherwise.
-        seed: seed of the initial weights.
+        seed: seed of the initial weights; None: what memory holds, for weights that are read from a file.
     """
 
-    def __init__(self, config: ModelConfig, parts: Parts = PAPER, *, seed: int = INITIAL_SEED) -> None:
+    def __init__(self, config: ModelConfig, parts: Parts = PAPER, *, seed: int | None = INITIAL_SEED) -> None:
         super().__init__()
         self.config = config
         self.target_embedding = parts.embedding(config.vocab_size, config.d_model)
@@ -51,7 +51,8 @@ class Transformer(nn.Module):
         self.untied_output = (
             None if config.tied_output else parts.embedding(config.vocab_size, config.d_model)
         )
-        initialize(self, seed)
+        if seed is not None:
+            initialize(self, seed)
 
     @property
     def decoder_layers(self) -> list[DecoderLayer]:
