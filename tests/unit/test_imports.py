@@ -141,5 +141,6 @@ def test_loading_a_model_imports_no_compiler_of_torch():
         "bundle.expected_shapes(ModelConfig.tiny(vocab_size=50))\n"
         "print(*(set(sys.modules) - before))\n"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert not {"sympy", "torch._dynamo"} & set(found.split()), found
+    found = run(code)
+    assert found.stderr == ""
+    assert not {"sympy", "torch._dynamo"} & set(found.stdout.split()), found.stdout
