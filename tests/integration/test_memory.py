@@ -21,22 +21,24 @@ PREPARE_BYTES = 500e6
 # Lengths and order of the pairs are held while training, their text and their tokens are not: these are mapped, and their
 # pages are the file cache's, which the system takes back when it needs them.
 TRAIN_BYTES_A_PAIR = 50
+TRAIN_BYTES = 60e6  # whatever their number: the parts of memory that malloc holds differ from run to run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(5_400)]
 
 PEAK = """
-import resource, sys, threading
+import sys, threading
 from dragoman.cli.main import app
 
-def own():  # resident, without what is mapped from files, now
+# Not by getrusage, which counts what the process that started this one had.
+def resident(kind):
     with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("RssAnon")) * 1024
+        return next(int(line.split()[1]) for line in status if line.startswith(kind)) * 1024
 
-most, ended = own(), threading.Event()
+most, ended = 0, threading.Event()
 def watch():
     global most
     while not ended.wait(0.02):
-        most = max(most, own())
+        most = max(most, resident("RssAnon"))
 
 watcher = threading.Thread(target=watch)
 watcher.start()
@@ -45,7 +47,7 @@ try:
 finally:
     ended.set()
     watcher.join()
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, most, file=sys.stderr)
+    print(resident("VmHWM"), most, file=sys.stderr)
 """
 
 
@@ -92,10 +94,10 @@ def test_neither_preparing_nor_training_holds_the_corpus(tmp_path):
     recipe.write_text(RECIPE, encoding="utf-8")
     rest = ["--recipe", recipe, "--max-steps", 3, "--set", "training.validation_sentences=0"]
     for field in ("source_tokens", "target_tokens", "tokens_at_once"):
-        rest += ["--set", f"batch.{field}=4096"]
+        rest += ["--set", f"batch.{field}=1000"]
     peaks = [
         peak_bytes("train", corpus, "--out", tmp_path / f"run{k}", *rest)[1]
         for k, corpus in enumerate((small, large))
     ]
     print(f"train: {peaks[0] / 1e6:.0f} MB for 20,000 pairs, {peaks[1] / 1e6:.0f} MB for {PAIRS:,}")
-    assert peaks[1] - peaks[0] < TRAIN_BYTES_A_PAIR * PAIRS
+    assert peaks[1] - peaks[0] < TRAIN_BYTES + TRAIN_BYTES_A_PAIR * PAIRS
