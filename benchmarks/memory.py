@@ -1,7 +1,7 @@
 """Peak memory of training: ours against plain loops around torch.nn.Transformer and Marian, each in a process of its own.
 
 The same sizes, batches and number formats as `train_step.py`; two rounds over its batches. Printed: the most memory
-resident, imports included, and the ratio to `transformers` in the same format.
+resident, imports included, and the ratio to `transformers` in the same format. On Linux.
 
     python benchmarks/memory.py [--size tiny] [--tokens 4096] [--threads 2]
 """
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import resource
 import subprocess
 import sys
 
@@ -22,7 +21,7 @@ from dragoman.model.config import ModelConfig
 from dragoman.provenance import provenance
 
 BUILDS = {"torch.nn": plain_update, "transformers": marian_update, "dragoman": our_update}
-KILOBYTE = 1024  # what Linux counts ru_maxrss in
+KILOBYTE = 1024
 
 
 def peak_bytes(name: str, precision: str, size: str, tokens: int, threads: int) -> int:
@@ -40,7 +39,8 @@ def alone(name: str, precision: str, size: str, tokens: int) -> None:
     for _ in range(2):
         for batch in made:
             step(batch)
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KILOBYTE)
+    with open("/proc/self/status", encoding="ascii") as status:  # getrusage counts the parent's too
+        print(next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) * KILOBYTE)
 
 
 def main() -> None:
