@@ -5,11 +5,12 @@ Paper: 5
 
 from __future__ import annotations
 
+import gc
 import math
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -143,7 +144,8 @@ class Trainer:
         )
         clock = _Clock(self.place.seconds)
         batches = self.task.loader.batches(Cursor(self.place.epoch, self.place.batch))
-        with closing(cast("Generator[tuple[Batch, Cursor], None, None]", batches)):
+        generator = cast("Generator[tuple[Batch, Cursor], None, None]", batches)
+        with closing(generator), _garbage_of_before_set_aside():
             while (reason := self._reason_to_stop(clock, stop)) is None:
                 batch, cursor = next(batches)
                 self._update(batch.to(self.task.device), cursor, clock)
@@ -259,6 +261,17 @@ class Trainer:
         )
         self._saved_step = self.place.step
         self.emit(Saved(self.place.step, name))
+
+
+@contextmanager
+def _garbage_of_before_set_aside() -> Iterator[None]:
+    """What exists now is not looked through for garbage again and again: 2% of a small model's time."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 class _Clock:
