@@ -382,7 +382,13 @@ def _trainer(
 
 
 def _check_same_rules(checkpoint: Checkpoint, recipe: Recipe, out: Path) -> None:
-    """The recipe file of a run may have been edited since the checkpoint was written."""
+    """The recipe file of a run may have been edited since the checkpoint was written; what is done stays done."""
+    if checkpoint.place.step > recipe.training.max_steps:
+        raise ConfigError(
+            f"the run has made {checkpoint.place.step:,} updates already",
+            where=f"training.max_steps = {recipe.training.max_steps}",
+            cure="give a higher number, or average its checkpoints",
+        )
     for field, before, now in _changed_rules(checkpoint.bundle.facts.recipe, recipe):
         raise ConfigError(
             f"{field} is {now}, but was {before} when {checkpoint.name} was written: it cannot change when a "

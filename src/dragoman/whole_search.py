@@ -9,6 +9,8 @@ not depend on the others. The structures here are those of `search.cpp`, field b
 
 from __future__ import annotations
 
+import _thread
+import contextlib
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
@@ -52,7 +54,7 @@ class _Answers(ctypes.Structure):
 
 
 class _Progress(ctypes.Structure):
-    _fields_ = (("stop", _int32), ("broken", _int32))
+    _fields_ = (("stop", _int32), ("broken", _int32), ("no_memory", _int32))
 
 
 def search_all(
@@ -75,6 +77,7 @@ def search_all(
     Raises:
         ConfigError: a forbidden id is beyond the vocabulary.
         DragomanError: logits that are not finite.
+        MemoryError: there is not enough for so wide a beam.
     """
     if not sources:
         return []
@@ -98,7 +101,7 @@ def search_all(
     if most_at_once is not None:
         threads = min(threads, most_at_once)
         places = max(1, min(places, most_at_once // threads))
-    progress = _Progress(0, NONE_BROKEN)
+    progress = _Progress(0, NONE_BROKEN, 0)
     call = (
         ctypes.byref(model),
         ctypes.byref(_Sentences(ids.data_ptr(), source_firsts.data_ptr(), limits.data_ptr(), count)),
@@ -117,21 +120,50 @@ def search_all(
         ctypes.byref(progress),
     )
     _in_a_thread(lambda: packed.kernels.search(*call, places, threads), progress)
+    if progress.no_memory:
+        raise MemoryError("the search wants more memory than there is")
     if progress.broken != NONE_BROKEN:
         refuse_broken(torch.arange(count)[:, None] == progress.broken)
     return _hypotheses(tokens, firsts, limits, lengths, log_probabilities, scores, finished)
 
 
-def _in_a_thread(work: Callable[[], None], progress: _Progress) -> None:
-    """Waits for it in such a way that signals are handled meanwhile."""
-    thread = threading.Thread(target=work)
-    thread.start()
+def _in_a_thread(work: Callable[[], object], progress: _Progress) -> None:
+    """Waits for it in such a way that signals are handled meanwhile.
+
+    Not by `Thread.join`: one that a signal's handler leaves takes the thread for ended (Python 3.11), and a thread that
+    still runs when the interpreter ends takes the process down with it.
+    """
+    ended = threading.Event()
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            ended.set()
+
     try:
-        thread.join()
+        try:
+            _thread.start_new_thread(run, ())
+        except RuntimeError as error:
+            ended.set()
+            raise MemoryError("no thread to search in can be started") from error
+        ended.wait()
     except BaseException:
         progress.stop = 1
-        thread.join()
+        _wait_whatever_comes(ended)
         raise
+    if failures:
+        raise failures[0]
+
+
+def _wait_whatever_comes(ended: threading.Event) -> None:
+    """A few steps of the search, at most; further signals have nothing to add."""
+    while not ended.is_set():
+        with contextlib.suppress(BaseException):
+            ended.wait()
 
 
 def _banned(ids: Sequence[int], V: int) -> Tensor:

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 import torch
@@ -145,6 +146,17 @@ def test_ids_that_are_none_are_refused_and_not_read():
             whole(packed, [[5, bad]], SearchOptions())
     with pytest.raises(ConfigError, match="beyond a vocabulary"):
         whole(packed, [[5, EOS]], SearchOptions(), forbidden=(70,))
+
+
+def test_a_beam_there_is_no_memory_for_is_an_error_and_no_end_of_the_process():
+    """Far beyond what options allow, which is what they are for."""
+    packed, source = PackedModel.of(MODEL), [drawn_sources([5], seed=1)[0]]
+    task = SearchTask.of([5], options=SearchOptions(), bos_id=BOS, eos_id=EOS, forbidden_ids=(), device="cpu")
+    options = SearchOptions(beam_size=1_000)
+    object.__setattr__(options, "beam_size", 1 << 44)
+    with pytest.raises(MemoryError):
+        search_all(packed, source, replace(task, options=options))
+    assert search_all(packed, source, task)[0]
 
 
 def test_a_signal_ends_it_at_once():

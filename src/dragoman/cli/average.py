@@ -37,4 +37,26 @@ def average(
     names = read_manifest(written).averaged
     if last is not None and len(names) < last:
         say(f"note: the run has no more than {len(names)} checkpoints, not {last}")
+    if (apart := different_runs(checkpoints)) is not None:
+        say(
+            f"warning: these are of different runs ({apart}): the mean of two runs' weights is seldom a good model"
+        )
     say(f"wrote {written}, the average of {len(names)}: {', '.join(names)}")
+
+
+def different_runs(checkpoints: list[Path]) -> str | None:
+    """What tells apart the runs these are of, if they are named one by one."""
+    from dragoman.bundle import open_bundle
+    from dragoman.training.trainer import TEXT_DIGEST
+
+    if len(checkpoints) < 2:
+        return None
+    facts = [open_bundle(path).facts for path in checkpoints]
+    for name, values in (
+        ("recipe", [f.recipe.name for f in facts]),
+        ("seed", [f.recipe.training.seed for f in facts]),
+        ("text", [f.data.get(TEXT_DIGEST) for f in facts]),
+    ):
+        if len(set(values)) > 1:
+            return f"{name} {' and '.join(map(str, dict.fromkeys(values)))}"
+    return None

@@ -33,8 +33,9 @@ def compare(
     """
     from dragoman.data.language_codes import language_of
     from dragoman.scoring.compare import compare as run
-    from dragoman.text.lines import read_units
+    from dragoman.text.lines import read_units, refuse_standard_input_twice
 
+    refuse_standard_input_twice(first, second, reference)
     units = [list(read_units(path)) for path in (first, second, reference)]
     result = run(
         units[0],

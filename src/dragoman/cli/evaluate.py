@@ -66,13 +66,19 @@ def evaluate(
 
     Examples: dragoman evaluate run test.en test.de; dragoman evaluate output.de test.de
     """
-    from dragoman.text.lines import read_units
+    from dragoman.text.lines import read_units, refuse_standard_input_twice
 
     if len(arguments) == 2:
         if out is not None:
             raise ConfigError(
                 "--out is for the translations of a model", cure="leave it out, or give three arguments"
             )
+        if beam_size is not None or alpha is not None:
+            raise ConfigError(
+                "--beam-size and --alpha are for a model's search",
+                cure="leave them out, or give three arguments",
+            )
+        refuse_standard_input_twice(*arguments)
         if Path(arguments[0]).is_dir():
             raise ConfigError(
                 f"{arguments[0]} is a directory, not a finished translation",
@@ -152,8 +158,18 @@ def _evaluate_model(
 ) -> None:
     from dragoman.errors import DataError
     from dragoman.pipeline import evaluate as run
-    from dragoman.text.lines import read_units, refuse_to_overwrite, write_units
+    from dragoman.text.lines import (
+        read_units,
+        refuse_standard_input_twice,
+        refuse_to_overwrite,
+        write_units,
+    )
 
+    refuse_standard_input_twice(source, reference)
+    if out == "-":
+        raise ConfigError(
+            "standard output is where the scores go", where="--out -", cure="write the translations to a file"
+        )
     if out is not None and not Path(out).absolute().parent.is_dir():  # not after all the work
         raise DataError(
             "there is no such directory to write to", where=out, cure="make it, or leave --out out"

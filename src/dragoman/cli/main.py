@@ -27,6 +27,7 @@ from dragoman.errors import DragomanError
 EXIT_OTHER = 1
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
+STDOUT_NUMBER = 1
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -61,6 +62,8 @@ def _ended(text: str, code: int) -> SystemExit:
 
 
 def _in_words(error: OSError) -> str:
+    if error.errno == errno.EBADF and error.filename is None:
+        return "standard output is closed, so that nothing can be written to it\n  cure:  give it a file, or /dev/null"
     reason = error.strerror or str(error) or type(error).__name__
     where = f"\n  where: {error.filename}" if error.filename else ""
     cure = "\n  cure:  free some space, or write elsewhere" if error.errno in _FULL else ""
@@ -120,17 +123,30 @@ def options(
 def main() -> None:
     """Runs the command line of this process."""
     _open_standard_streams()
-    app()
+    try:
+        app()
+    except OSError as error:  # of --help and --version, which are told before a verb is known
+        raise _ended(_in_words(error), EXIT_OTHER) from None
 
 
 def _open_standard_streams() -> None:
-    """Text is UTF-8 whatever the locale; a stream that the caller closed reads as empty or goes nowhere."""
+    """Text is UTF-8 whatever the locale; input that the caller closed reads as empty."""
     if sys.stdin is None:
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+            nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+            setattr(sys, name, nowhere if name == "stderr" else _closed_output())
         elif isinstance(stream, io.TextIOWrapper):
             # A file name need not be UTF-8; JSON reads the escape back as what it stands for.
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def _closed_output() -> io.TextIOWrapper:
+    """Its number is taken, so that no file that is opened later gets it; what is written to it is an error."""
+    place = os.open(os.devnull, os.O_RDONLY)
+    if place != STDOUT_NUMBER:
+        os.dup2(place, STDOUT_NUMBER)
+        os.close(place)
+    return io.TextIOWrapper(io.FileIO(STDOUT_NUMBER, "wb", closefd=False), encoding="utf-8")

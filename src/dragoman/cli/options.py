@@ -19,12 +19,15 @@ PrecisionOption = Annotated[
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
-Threads = Annotated[int | None, typer.Option("--threads", min=1, help="CPU threads; all cores unless given.")]
+Threads = Annotated[
+    int | None, typer.Option("--threads", min=1, max=1024, help="CPU threads; all cores unless given.")
+]
 BeamSize = Annotated[
     int | None,
     typer.Option(
         "--beam-size",
         min=1,
+        max=1000,
         help="Beam search of this width; 1 is greedy. As the model's recipe unless given (paper: 4).",
     ),
 ]

@@ -80,6 +80,10 @@ def prepare(
     """
     from dragoman.data.prepare import prepare as run
 
+    if subwords and vocab_size is not None:
+        raise ConfigError(
+            "--vocab-size is for learning subwords, and --subwords gives them", cure="leave one of them out"
+        )
     with counting("prepare", None) as tick:
 
         def progress(event: Progress) -> None:

@@ -60,8 +60,8 @@ def train(
 ) -> None:
     """Train a model, and average its last checkpoints.
 
-    The run's directory gets recipe.toml, events.jsonl, checkpoints/ and, at the end, model/. Ctrl-C and SIGTERM save a
-    checkpoint and end with exit code 75: go on with --resume.
+    The run's directory gets recipe.toml, events.jsonl, checkpoints/ and, at the end, model/. Ctrl-C, SIGTERM and SIGHUP
+    save a checkpoint and end with exit code 75: go on with --resume.
 
     Example: dragoman train prepared --out run
     """

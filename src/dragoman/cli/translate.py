@@ -20,13 +20,14 @@ from dragoman.cli.options import (
     Engine,
     Json,
     PrecisionOption,
-    Seed,
     Threads,
     use_threads,
 )
 from dragoman.cli.talk import counting, say
 from dragoman.cli.units import runs_of_units
 from dragoman.errors import ConfigError
+
+DEFAULT_SEED = 1
 
 if TYPE_CHECKING:
     from dragoman.translator import Translation, Translator
@@ -55,7 +56,9 @@ def translate(
     top_p: Annotated[
         float, typer.Option("--top-p", help="Of --sample: share of probability to draw from.")
     ] = 1.0,
-    seed: Seed = 1,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="Of --sample; 1 unless given.", show_default=False)
+    ] = None,
     bad_bytes: Annotated[
         BadBytes, typer.Option("--bad-bytes", help="Bytes that are not UTF-8: refuse, or replace by U+FFFD.")
     ] = "refuse",
@@ -79,11 +82,13 @@ def translate(
     from dragoman.text.normalize import is_blank
     from dragoman.translator import Translator
 
-    if not sample and (temperature, top_k, top_p) != (1.0, 0, 1.0):
+    if not sample and (temperature, top_k, top_p, seed) != (1.0, 0, 1.0, None):
         raise ConfigError(
-            "--temperature, --top-k and --top-p are for drawing at random",
+            "--temperature, --top-k, --top-p and --seed are for drawing at random",
             cure="add --sample, or leave them out",
         )
+    if sample and beam_size is not None:
+        raise ConfigError("--beam-size is for searching, --sample draws", cure="leave one of them out")
     refuse_to_overwrite(out, source)
     if bad_bytes == "refuse" and Path(source).is_file():  # a pipe can be read only once
         check_text(source)
@@ -94,7 +99,7 @@ def translate(
         if sample:
             return translator.sample(
                 units,
-                seed=seed,
+                seed=DEFAULT_SEED if seed is None else seed,
                 temperature=temperature,
                 top_k=top_k,
                 top_p=top_p,

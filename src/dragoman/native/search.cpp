@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <deque>
+#include <exception>
 
 namespace {
 
@@ -36,6 +37,7 @@ struct Answers {
 struct Progress {
     int32_t stop;    // written by who waits: make an end
     int32_t broken;  // written here: a sentence whose logits are no distribution, or -1
+    int32_t no_memory;
 };
 
 struct Hypothesis {
@@ -274,8 +276,13 @@ extern "C" void search(const Model* model, const Sentences* sentences, const Rul
     places = std::max<int64_t>(1, std::min(places, (sentences->count + threads - 1) / threads));
     const int64_t workers = std::min(threads, (sentences->count + places - 1) / places);
     auto work = [&](int sharing) {
-        const Tiling tiling(model->output);
-        Search(*model, *sentences, *rules, *answers, *progress, next, places, room, sharing).run();
+        try {
+            const Tiling tiling(model->output);
+            Search(*model, *sentences, *rules, *answers, *progress, next, places, room, sharing).run();
+        } catch (const std::exception&) {  // nothing here throws but what asks for memory
+            __atomic_store_n(&progress->no_memory, 1, __ATOMIC_RELAXED);
+            __atomic_store_n(&progress->stop, 1, __ATOMIC_RELAXED);
+        }
     };
     if (workers == 1) {  // not within a parallel region, in which sharing would start new threads at each product
         work((int)threads);

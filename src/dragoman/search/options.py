@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 from dragoman.errors import ConfigError
 
+# Of a sentence: a row of logits is held for each.
+LARGEST_BEAM = 1_000
+MOST_DRAWS = 10_000
 LARGEST_ALPHA = 10.0  # beyond it lp(n) leaves the range of floats on long outputs
 
 
@@ -19,7 +22,7 @@ class SearchOptions:
     """How to search; the defaults are the paper's.
 
     Args:
-        beam_size: live prefixes a sentence; 1 is greedy.
+        beam_size: live prefixes a sentence, at most 1,000; 1 is greedy.
         alpha: exponent of the length penalty, -10 to 10; 0 scores by log P alone.
         n_best: hypotheses to return a sentence, at most beam_size.
         min_length: the fewest tokens of an output, EOS included; 1 allows EOS alone.
@@ -36,7 +39,7 @@ class SearchOptions:
     max_extra: int = 50
 
     def __post_init__(self) -> None:
-        check_integer("beam_size", self.beam_size, least=1)
+        check_integer("beam_size", self.beam_size, least=1, most=LARGEST_BEAM)
         check_integer("n_best", self.n_best, least=1)
         check_integer("min_length", self.min_length, least=1)
         check_integer("max_extra", self.max_extra, least=0)
@@ -49,10 +52,12 @@ class SearchOptions:
             )
 
 
-def check_integer(name: str, value: object, *, least: int) -> None:
-    """Raise ConfigError unless `value` is an integer (no boolean) of at least `least`."""
+def check_integer(name: str, value: object, *, least: int, most: int | None = None) -> None:
+    """Raise ConfigError unless `value` is an integer (no boolean) of at least `least`, at most `most`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ConfigError(f"{name} is {value!r}", where=name, cure=f"give a whole number of at least {least}")
+    if most is not None and value > most:
+        raise ConfigError(f"{name} is {value!r}", where=name, cure=f"give at most {most:,}")
 
 
 def check_number(name: str, value: object, *, least: float, most: float) -> None:

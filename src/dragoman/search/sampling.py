@@ -29,7 +29,13 @@ from dragoman.search.candidates import (
     refuse_broken,
 )
 from dragoman.search.length import length_penalty
-from dragoman.search.options import SearchOptions, check_alpha, check_integer, check_number
+from dragoman.search.options import (
+    MOST_DRAWS,
+    SearchOptions,
+    check_alpha,
+    check_integer,
+    check_number,
+)
 from dragoman.search.step import Hypothesis, StepFunction
 from dragoman.search.task import SearchTask, split_positions
 
@@ -40,7 +46,7 @@ class SamplingOptions:
 
     Args:
         seed: the same seed gives the same outputs.
-        samples: draws a sentence; they may be equal.
+        samples: draws a sentence, at most 10,000; they may be equal.
         temperature: logits are divided by it; under 1 sharpens, above 0.
         top_k: draw from the k most probable tokens only; 0 is all.
         top_p: then from the fewest most probable tokens that hold this share of the tempered probability; 1
@@ -64,7 +70,7 @@ class SamplingOptions:
 
     def __post_init__(self) -> None:
         check_integer("seed", self.seed, least=0)
-        check_integer("samples", self.samples, least=1)
+        check_integer("samples", self.samples, least=1, most=MOST_DRAWS)
         check_integer("top_k", self.top_k, least=0)
         check_integer("min_length", self.min_length, least=1)
         check_integer("max_extra", self.max_extra, least=0)

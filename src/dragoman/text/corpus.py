@@ -30,6 +30,7 @@ from dragoman.text.lines import (
     open_bytes,
     read_raw_units,
     reading,
+    refuse_standard_input_twice,
 )
 from dragoman.text.skips import SkipLog
 
@@ -126,7 +127,7 @@ class _TsvFile:
         raise DataError(
             f"the row has {len(columns)} tab-separated column(s), {wanted} are needed",
             where=f"{name_of(self.source)}, line {number}",
-            cure="mend the row, or choose other columns (they count from 0)",
+            cure="mend the row, or give source and target as two files",
         )
 
 
@@ -165,8 +166,7 @@ class ParallelText:
         self, sources: tuple[PathLike, ...], targets: tuple[PathLike, ...]
     ) -> tuple[_TwoFiles | _TsvFile, ...]:
         named = sources if self.columns is not None else sources + targets
-        if sum(os.fspath(path) == STANDARD_STREAM for path in named) > 1:
-            raise ConfigError("standard input is named more than once", cure="use it for one file only")
+        refuse_standard_input_twice(*named)
         if self.columns is None:
             return tuple(_TwoFiles(_spooled(s), _spooled(t)) for s, t in zip(sources, targets, strict=True))
         if min(self.columns) < 0:

@@ -11,12 +11,15 @@ ends a unit: not a lone CR, VT, FF, U+001C to U+001E, U+0085, U+2028 or U+2029. 
 from __future__ import annotations
 
 import contextlib
+import glob
 import gzip
 import io
 import lzma
 import os
+import re
 import secrets
 import sys
+import time
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -33,6 +36,7 @@ BadBytes = Literal["refuse", "replace"]
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = {b"\xff\xfe": "UTF-16LE", b"\xfe\xff": "UTF-16BE"}
 STANDARD_STREAM = "-"
+IDLE_SECONDS = 60.0
 _DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError, zstandard.ZstdError)
 _COMPRESSED = (".gz", ".xz", ".zst")
 
@@ -193,12 +197,24 @@ def refuse_to_overwrite(out: str, *inputs: str) -> None:
     """Refuses to write a result over a text it is made from.
 
     Raises:
-        ConfigError: `out` is the file of one of the inputs.
+        ConfigError: `out` is the file of one of the inputs, or no name at all.
     """
+    if not out:
+        raise ConfigError("the name of the file to write is empty", cure="give one, or - for standard output")
     for name in inputs:
         both_there = STANDARD_STREAM not in (out, name) and os.path.exists(out) and os.path.exists(name)
         if both_there and os.path.samefile(out, name):
             raise ConfigError(f"{out} is the text to read, and would be lost", cure="give another --out")
+
+
+def refuse_standard_input_twice(*names: str | os.PathLike[str]) -> None:
+    """Refuses "-" for more than one text: the second would be empty.
+
+    Raises:
+        ConfigError: it is named more than once.
+    """
+    if sum(os.fspath(name) == STANDARD_STREAM for name in names) > 1:
+        raise ConfigError("standard input is named more than once", cure="use it for one file only")
 
 
 def write_units(path: str | os.PathLike[str], units: Iterable[str]) -> int:
@@ -233,6 +249,7 @@ def _write_beside(final: Path, units: Iterable[str], *, where: str) -> int:
 @contextlib.contextmanager
 def replacing(final: Path) -> Iterator[BinaryIO]:
     """A new file that takes the place of `final` when the block ends without an exception, else goes."""
+    _clear_away(final)
     temporary = final.with_name(f".{final.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
         with open(temporary, "xb") as stream:
@@ -242,6 +259,28 @@ def replacing(final: Path) -> Iterator[BinaryIO]:
         os.replace(temporary, final)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _clear_away(final: Path) -> None:
+    """What a process that was killed left of such a file: it is there no more, and wrote nothing for a minute."""
+    for path in final.parent.glob(f".{glob.escape(final.name)}.*.*.tmp"):
+        found = re.fullmatch(r"\.(\d+)\.[0-9a-f]{8}\.tmp", path.name.removeprefix(f".{final.name}"))
+        if found and not _is_running(int(found[1])):
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime > IDLE_SECONDS:
+                    path.unlink()
+
+
+def _is_running(process: int) -> bool:
+    if os.name != "posix":  # signal 0 means something else there
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _write_to(stream: BinaryIO, units: Iterable[str], *, where: str, flush_each: bool = False) -> int:

@@ -133,7 +133,9 @@ class _Feed:
         try:
             for name, stream in self._streams.items():
                 yield from self._usable(name, stream)
-        except (Exception, KeyboardInterrupt) as error:
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # what a signal raises, too
             self.failure = error
             raise
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: a request to stop that training looks at between two updates.
+"""Ctrl-C, SIGTERM and SIGHUP: a request to stop that training looks at between two updates.
 
 Paper: none (infrastructure)
 """
@@ -28,10 +28,11 @@ class StopRequest:
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """Turns SIGINT and SIGTERM into a request; a second one acts at once, as always, but not within a second.
+    """Turns SIGINT, SIGTERM and SIGHUP into a request; a second one acts at once, as always, but not within a second.
 
     (A key held down, or a supervisor that signals a process and its group, sends the same request twice.)
 
+    SIGHUP, which ends a session's commands when its connection is lost, stays ignored where it is (nohup).
     Outside the main thread, where Python allows no handlers, signals keep their meaning.
     """
     request = StopRequest()
@@ -40,6 +41,8 @@ def stop_on_signals() -> Iterator[StopRequest]:
         return
     # None: a handler that was not set from Python and cannot be set back from it.
     before = {s: signal.getsignal(s) or signal.SIG_DFL for s in (signal.SIGINT, signal.SIGTERM)}
+    if (hang_up := getattr(signal, "SIGHUP", None)) and signal.getsignal(hang_up) != signal.SIG_IGN:
+        before[hang_up] = signal.getsignal(hang_up) or signal.SIG_DFL
 
     def ask(number: int, _frame: FrameType | None) -> None:
         if request and time.monotonic() - request.seconds >= REPEAT_SECONDS:

@@ -45,6 +45,15 @@ def test_checkpoints_by_name(lab, tmp_path):
         assert (weights(tmp_path / "one")[name] == weights(both[1])[name]).all()
 
 
+def test_checkpoints_of_different_runs_are_averaged_with_a_warning(lab, tmp_path):
+    other = tmp_path / "other"
+    done("train", lab.prepared, "--out", other, "--recipe", lab.recipe, "--max-steps", 2, "--seed", 9)
+    [theirs] = (path for path in (other / "checkpoints").iterdir() if path.is_dir())
+    result = done("average", checkpoints(lab)[0], theirs, "--out", tmp_path / "m")
+    assert "warning: these are of different runs (seed " in result.err
+    assert "warning" not in done("average", *checkpoints(lab), "--out", tmp_path / "n").err
+
+
 def test_what_cannot_be_averaged_is_refused_and_leaves_nothing(lab, tmp_path):
     both = checkpoints(lab)
     out = ("--out", tmp_path / "m")

@@ -67,6 +67,7 @@ def test_what_does_not_fit_is_refused_and_named(texts, tmp_path):
     assert "reference.de has 10" in message
     assert "good.de" not in message
     assert "missing" in refused(3, "compare", good, worse, tmp_path / "missing")
+    assert "more than once" in refused(2, "compare", "-", "-", reference)
     assert "samples" in refused(
         2, "compare", *texts, "--samples", 99
     )  # an interval of 95% from so few says little

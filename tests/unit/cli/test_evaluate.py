@@ -121,6 +121,12 @@ def test_counts_that_differ_are_refused_with_both(files, lab, tmp_path):
 def test_what_cannot_be_evaluated_is_refused(lab, files, tmp_path):
     assert "not 1" in refused(2, "evaluate", files[0])
     assert "not 4" in refused(2, "evaluate", *files, *files)
+    assert "--beam-size" in refused(2, "evaluate", *files, "--beam-size", 3)
+    assert "--alpha" in refused(2, "evaluate", *files, "--alpha", 0.5)
+    assert "more than once" in refused(2, "evaluate", "-", "-")
+    assert "more than once" in refused(2, "evaluate", lab.run, "-", "-")
+    assert "scores go" in refused(2, "evaluate", lab.run, lab.dev_source, lab.dev_target, "--out", "-")
+    assert "is empty" in refused(2, "evaluate", lab.run, lab.dev_source, lab.dev_target, "--out", "")
     assert "--tokenize" in refused(
         2, "evaluate", lab.run, lab.dev_source, lab.dev_target, "--tokenize", "none"
     )

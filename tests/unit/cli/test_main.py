@@ -167,6 +167,27 @@ def test_a_full_disk_is_told_in_words():
     assert result.err == "dragoman: No space left on device\n  cure:  free some space, or write elsewhere\n"
 
 
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_that_cannot_be_written_is_told_in_words(option):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this system has no /dev/full")
+    with open("/dev/full", "wb") as full:
+        result = finish(start(option, stdout=full))
+    assert result.code == 1
+    assert result.err == "dragoman: No space left on device\n  cure:  free some space, or write elsewhere\n"
+
+
+def test_a_closed_standard_output_is_told_and_nothing_is_written_elsewhere(tmp_path):
+    """The next file that is opened would get its number."""
+    text = tmp_path / "t.txt"
+    text.write_text("a line\n", encoding="utf-8")
+    shell = ["sh", "-c", 'exec "$0" -m dragoman evaluate "$1" "$1" >&-', sys.executable, str(text)]
+    result = subprocess.run(shell, capture_output=True, text=True, check=False)
+    assert (result.returncode, "Traceback" in result.stderr) == (1, False)
+    assert "standard output is closed" in result.stderr
+    assert text.read_text(encoding="utf-8") == "a line\n"
+
+
 def test_a_reader_that_has_gone_is_no_news():
     reading, writing = os.pipe()
     os.close(reading)
@@ -196,7 +217,7 @@ def test_a_closed_standard_input_is_an_empty_one(tmp_path):
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129), ("SIGINT", 130)])
 def test_a_signal_ends_a_verb_in_order(name, code, tmp_path):
     """`evaluate` waits for standard input; its end leaves nothing behind and no traceback."""
-    with start("evaluate", "-", "-", cwd=tmp_path) as process:
+    with start("evaluate", "-", os.path.abspath(__file__), cwd=tmp_path) as process:
         process.stdin.write(b"a line\n")
         process.stdin.flush()
         _wait_until_it_reads(process)

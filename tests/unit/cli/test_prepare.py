@@ -144,6 +144,7 @@ def broken(texts, tmp_path):
         ("ok", ("--dev-source", "x"), 2, ["dev"]),
         ("ok", ("--bad-bytes", "frob"), 2, ["bad-bytes"]),
         ("ok", ("--subwords", "noise.model"), 4, ["noise.model"]),
+        ("ok", ("--subwords", "noise.model", "--vocab-size", "100"), 2, ["--vocab-size"]),
         ("ok", ("--subwords", "missing.model"), 4, ["missing.model"]),
     ],
 )

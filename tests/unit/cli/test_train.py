@@ -174,6 +174,9 @@ def test_a_run_goes_on_with_a_new_limit_and_nothing_else(lab, tmp_path):
     go_on = ("train", lab.prepared, "--out", run, "--resume")
     assert "training.seed" in refused(2, *go_on, "--seed", 9)
     assert "batch.source_tokens" in refused(2, *go_on, "--set", "batch.source_tokens=50")
+    before = (run / "recipe.toml").read_bytes()
+    assert "has made 4 updates already" in refused(2, *go_on, "--max-steps", 3)
+    assert (run / "recipe.toml").read_bytes() == before
     result = done(*go_on, "--max-steps", 6)
     assert "going on from step-00000004" in result.err
     whole = tmp_path / "whole"
@@ -190,7 +193,7 @@ def test_a_loss_that_is_not_finite_is_code_5(lab, tmp_path):
     assert not (tmp_path / "run" / "model").exists()
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_saves_and_a_second_command_finishes(lab, tmp_path, name):
     run = tmp_path / "run"
     command = ("train", lab.prepared, "--out", run, "--recipe", lab.recipe)

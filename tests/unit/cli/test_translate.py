@@ -296,6 +296,10 @@ def test_sampling_follows_its_seed_whatever_the_runs(lab, tmp_path):
         (["--alpha", "nan"], "alpha"),
         (["--device", "cuda:99"], "cuda:99"),
         (["--sample", "--temperature", 0], "temperature"),
+        (["--sample", "--beam-size", 4], "--beam-size"),
+        (["--beam-size", 1001], "beam-size"),
+        (["--threads", 1025], "threads"),
+        (["--out", ""], "is empty"),
         (["--sample", "--top-p", 2], "top_p"),
     ],
 )
@@ -448,7 +452,7 @@ def test_two_commands_make_a_pipeline(lab, expected, tmp_path):
     assert [record["text"] for record in records] == expected[1]
 
 
-@pytest.mark.parametrize("option", [("--top-k", 5), ("--top-p", 0.5), ("--temperature", 2.0)])
+@pytest.mark.parametrize("option", [("--top-k", 5), ("--top-p", 0.5), ("--temperature", 2.0), ("--seed", 1)])
 def test_options_of_sampling_are_refused_without_it(lab, option):
     assert "--sample" in refused(2, "translate", lab.run, *option, stdin=b"one\n")
 

@@ -29,6 +29,7 @@ def test_frozen() -> None:
     [
         ("beam_size", 0),
         ("beam_size", -1),
+        ("beam_size", 1_001),
         ("beam_size", 2.0),
         ("beam_size", True),
         ("beam_size", "4"),
@@ -56,6 +57,7 @@ def test_bad_search_options(name: str, value: Any) -> None:
     [
         ("seed", -1),
         ("samples", 0),
+        ("samples", 10_001),
         ("temperature", 0.0),
         ("temperature", -1.0),
         ("temperature", math.nan),

@@ -7,6 +7,7 @@ import io
 import lzma
 import os
 import stat
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -257,6 +258,27 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     assert os.read(reader, 100) == b"a\nb\n"
     os.close(reader)
     assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_what_a_killed_process_left_beside_goes(tmp_path: Path) -> None:
+    """Not what a living one writes, nor what was written a moment ago, nor what only looks like it."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    dead = process.pid
+    process.wait()
+    names = {
+        "stale": f".out.txt.{dead}.0123abcd.tmp",
+        "fresh": f".out.txt.{dead}.0123abce.tmp",
+        "of a living process": f".out.txt.{os.getpid()}.0123abcd.tmp",
+        "of another file": f".out.txt.gz.{dead}.0123abcd.tmp",
+        "somebody's own": ".out.txt.mine.0123abcd.tmp",
+    }
+    for kind, name in names.items():
+        (tmp_path / name).write_text("half")
+        if kind != "fresh":
+            os.utime(tmp_path / name, (1.0, 1.0))
+    write_units(tmp_path / "out.txt", ["whole"])
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"out.txt", *names.values()} - {names["stale"]}
 
 
 def test_no_directory_to_write_to(tmp_path: Path) -> None:

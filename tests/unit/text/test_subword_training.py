@@ -115,7 +115,9 @@ def test_share_is_drawn_by_seed() -> None:
     assert train(1) != train(2)
 
 
-@pytest.mark.parametrize("failure", [DataError("bad line"), KeyboardInterrupt(), ZeroDivisionError()])
+@pytest.mark.parametrize(
+    "failure", [DataError("bad line"), KeyboardInterrupt(), SystemExit(143), ZeroDivisionError()]
+)
 def test_what_the_source_raises_comes_through(failure: BaseException) -> None:
     def units() -> Iterator[str]:
         yield "a good line"

@@ -11,7 +11,7 @@ import pytest
 from dragoman.training import stopping
 from dragoman.training.stopping import StopRequest, stop_on_signals
 
-SIGNALS = [signal.SIGINT, signal.SIGTERM]
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
 @pytest.fixture
@@ -93,3 +93,12 @@ def test_in_another_thread_signals_keep_their_meaning(received):
     thread.start()
     thread.join()
     assert outcome == [[False, handler]]
+
+
+def test_a_hangup_that_is_ignored_stays_ignored(received):
+    """nohup."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with stop_on_signals() as request:
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert not request
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
