@@ -5,9 +5,10 @@ length penalty 0: each system's formula is another one, and this is what they sh
 setting: both ways of using the threads are measured, one worker with all and a worker for each. Ours is text in, text
 out; the others are given tokens. Hugging Face translates every tenth sentence only.
 
-Also printed: how many translations differ from our exact ones, and the time of one sentence at a time.
+Also printed: how many translations differ from our exact ones, their BLEU where references are given, and the time of one
+sentence at a time.
 
-    python benchmarks/decode_peers.py MODEL TEXT [--sentences 1000] [--rounds 3] [--threads 2] [--beam-size 4]
+    python benchmarks/decode_peers.py MODEL TEXT [--references TEXT] [--sentences 1000] [--rounds 3] [--beam-size 4]
 
 Wants `transformers` and `ctranslate2`; parts that are not installed are left out and named.
 """
@@ -26,6 +27,7 @@ import torch
 from measure import Contestant, Measured, interleaved, prepare_process, print_table, threads_of, write_results
 from twins import marian_twin, to_ctranslate2, token_names
 
+from dragoman.scoring.bleu import bleu
 from dragoman.text.lines import read_units
 from dragoman.text.subwords import Subwords
 from dragoman.translator import Translator
@@ -160,6 +162,10 @@ def main() -> None:
     )
     options.add_argument("model", type=Path)
     options.add_argument("text", type=Path)
+    options.add_argument("--references", type=Path)
+    options.add_argument(
+        "--tokenize", default=None, help="sacreBLEU's tokenizer; none: text that is cut already"
+    )
     options.add_argument("--sentences", type=int, default=1000)
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--threads", type=int, default=None)
@@ -168,26 +174,29 @@ def main() -> None:
     threads = threads_of(given.threads)
     prepare_process(threads)
     units = list(read_units(given.text))[: given.sentences]
+    references = None if given.references is None else list(read_units(given.references))[: given.sentences]
     with tempfile.TemporaryDirectory() as folder:
         found = systems(given.model, Path(folder), given.beam_size, threads)
         exact = found["dragoman fp32"](units)
         for name, translate in found.items():
             own = exact[::FEWER] if name.startswith("transformers") else exact
             theirs = translate(units[::FEWER] if name.startswith("transformers") else units)
+            score = ""
+            if references is not None:
+                own_references = references[::FEWER] if name.startswith("transformers") else references
+                score = f" BLEU {bleu(theirs, own_references, tokenize=given.tokenize).value:.2f};"
             other = sum(a != b for a, b in zip(own, theirs, strict=True))
             middle, late = latency(
                 translate, units[:100:2] if name.startswith("transformers") else units[:100]
             )
             print(
-                f"{name:28} {other:5} of {len(own)} differ from dragoman fp32; "
+                f"{name:28} {other:5} of {len(own)} differ from dragoman fp32;{score} "
                 f"one at a time {middle:.1f} ms, 95% within {late:.1f} ms"
             )
         rows = throughput(found, units, given.rounds)
     title = f"beam {given.beam_size}, {len(units)} sentences of {given.text.name}, {threads} threads"
     print_table(title, "sentences", rows)
-    write_results(
-        "decode_peers", {**vars(given), "model": str(given.model), "text": str(given.text)}, {title: rows}
-    )
+    write_results("decode_peers", {key: str(value) for key, value in vars(given).items()}, {title: rows})
 
 
 if __name__ == "__main__":
