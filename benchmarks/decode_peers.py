@@ -134,6 +134,16 @@ def systems(model: Path, folder: Path, beam_size: int, threads: int) -> dict[str
     return found
 
 
+def _with_threads(translate: Translate, threads: int) -> Translate:
+    """CTranslate2 sets the threads of the whole process to those of one of its workers."""
+
+    def of_all(units: Sequence[str]) -> list[str]:
+        torch.set_num_threads(threads)
+        return translate(units)
+
+    return of_all
+
+
 def throughput(found: dict[str, Translate], units: Sequence[str], rounds: int) -> list[Measured]:
     """Sentences a second, all sides in turn."""
     contestants = []
@@ -176,7 +186,8 @@ def main() -> None:
     units = list(read_units(given.text))[: given.sentences]
     references = None if given.references is None else list(read_units(given.references))[: given.sentences]
     with tempfile.TemporaryDirectory() as folder:
-        found = systems(given.model, Path(folder), given.beam_size, threads)
+        made = systems(given.model, Path(folder), given.beam_size, threads)
+        found = {name: _with_threads(translate, threads) for name, translate in made.items()}
         exact = found["dragoman fp32"](units)
         for name, translate in found.items():
             own = exact[::FEWER] if name.startswith("transformers") else exact
