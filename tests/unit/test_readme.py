@@ -113,7 +113,7 @@ def test_options_named_in_running_text_exist():
     every = set().union(
         *(options_of(name.split()) for name in ["", *COMMAND.commands, "recipe list", "recipe show"])
     )
-    foreign = {"--index-url", "--version", "--tokens"}  # of pip, and of a benchmark
+    foreign = {"--index-url", "--version", "--tokens", "--steps", "--references"}  # of pip, and of benchmarks
     for path in PAGES:
         text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
         for span in re.findall(r"`([^`]+)`", text):

@@ -43,7 +43,7 @@ def test_base_is_as_published():
 
 
 DEPARTURES = {
-    "demo": "architecture as published, recipe optimizer.cooldown 0.3 (paper 0.0, 5.3)",
+    "demo": "architecture as published, recipe optimizer.cooldown 0.6 (paper 0.0, 5.3)",
     "demo-grammar": "architecture as published, recipe optimizer.cooldown 0.3 (paper 0.0, 5.3)",
 }
 
