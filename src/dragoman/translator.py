@@ -258,8 +258,13 @@ class Translator:
 
         def whole(parts: list[_Part]) -> list[list[Hypothesis]]:
             assert packed is not None
-            ids = [part.ids for part in parts]
-            return search_all(packed, ids, task_of(parts), most_at_once=self.batch_rows)
+            order = sorted(range(len(parts)), key=lambda k: -len(parts[k].ids))  # what takes longest first
+            longest_first = [parts[k] for k in order]
+            ids = [part.ids for part in longest_first]
+            found = search_all(packed, ids, task_of(longest_first), most_at_once=self.batch_rows)
+            return [
+                hypotheses for _, hypotheses in sorted(zip(order, found, strict=True), key=lambda p: p[0])
+            ]
 
         def of_batch(step: StepFunction, parts: list[_Part]) -> list[list[Hypothesis]]:
             return search_of(step, task_of(parts))
@@ -323,10 +328,8 @@ class Translator:
     def _translate(self, units: Sequence[str], search: Search, alpha: float, n: int) -> list[Translation]:
         check_units(units, "units")
         parts = [part for number, unit in enumerate(units) for part in self._parts(number, unit)]
-        longest_first = sorted(parts, key=lambda part: -len(part.ids))
-        found = zip(longest_first, search(longest_first), strict=True)
         by_unit: list[list[list[Hypothesis]]] = [[] for _ in units]
-        for part, hypotheses in sorted(found, key=lambda one: (one[0].unit, one[0].rank)):
+        for part, hypotheses in zip(parts, search(parts), strict=True):
             by_unit[part.unit].append(hypotheses)
         return [
             self._translation(unit, answers, alpha) if answers else _blank(unit, n)
