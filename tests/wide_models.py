@@ -10,9 +10,17 @@ from dragoman.model.transformer import Transformer
 from dragoman.native import kernels
 
 compiled = kernels()
-needs_fast = pytest.mark.skipif(
-    compiled is None or not compiled.has_fast_products, reason="this processor has no products of bf16"
-)
+
+
+def served(products: str) -> object:
+    """A parameter for tests of this number format of products; skipped where the processor has none."""
+    lacks = compiled is None or products not in compiled.formats
+    return pytest.param(
+        products, marks=pytest.mark.skipif(lacks, reason=f"no products of {products} here"), id=products
+    )
+
+
+FORMATS = [served(products) for products in ("fp32", "bf16", "int8")]
 
 V = 70
 

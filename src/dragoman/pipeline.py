@@ -20,7 +20,7 @@ from dragoman.data.prepared import DevTexts, PreparedCorpus, open_prepared
 from dragoman.errors import ConfigError
 from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import Transformer
-from dragoman.recipe import Recipe, SearchSection
+from dragoman.recipe import Recipe
 from dragoman.recipes.choose import choose_recipe
 from dragoman.scoring.bleu import bleu
 from dragoman.scoring.chrf import chrf
@@ -235,16 +235,24 @@ def evaluate(
     scores.append(exact_match(texts, references))
     if with_paper_bleu:
         scores.append(paper_bleu(texts, references, target_language=language or "en"))
-    search = _search_signature(translator.search, beam_size, alpha)
+    search = _search_signature(translator, beam_size, alpha)
     signed = tuple(replace(score, signature=f"{score.signature}|{search}") for score in scores)
     return Evaluation(signed, tuple(translations), translator.standing)
 
 
-def _search_signature(search: SearchSection, beam_size: int | None, alpha: float | None) -> str:
+def _search_signature(translator: Translator, beam_size: int | None, alpha: float | None) -> str:
     """What the translations were searched with, in the style of sacreBLEU's signatures."""
+    search = translator.search
     beam_size = search.beam_size if beam_size is None else beam_size
     alpha = search.alpha if alpha is None else alpha
-    return f"beam:{beam_size}|alpha:{alpha}|max:source+{search.max_extra}"
+    signature = f"beam:{beam_size}|alpha:{alpha}|max:source+{search.max_extra}"
+    if translator.products != "fp32":
+        signature += f"|products:{translator.products}"
+    if translator.shortlist is not None:
+        signature += (
+            f"|shortlist:{translator.shortlist.likeliest.shape[1]}+{len(translator.shortlist.always)}"
+        )
+    return signature
 
 
 def chunks(units: Sequence[str], size: int = 2_000) -> Iterator[Sequence[str]]:

@@ -22,7 +22,9 @@ from torch import Tensor
 
 from dragoman import native
 from dragoman.bundle import Bundle, bundle_in, open_bundle
+from dragoman.data.shortlist import Shortlist
 from dragoman.errors import ConfigError, DragomanError
+from dragoman.fastest import fastest_products
 from dragoman.machine import DTYPES
 from dragoman.model.incremental import IncrementalDecoder
 from dragoman.model.incremental_native import NativeDecoder
@@ -30,6 +32,7 @@ from dragoman.model.packed import PackedModel
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import SearchSection
 from dragoman.search.beam import search_of
+from dragoman.search.choices import Among
 from dragoman.search.length import length_penalty
 from dragoman.search.options import SearchOptions
 from dragoman.search.sampling import SamplingOptions, sample
@@ -40,7 +43,7 @@ from dragoman.text.split import split_ids
 from dragoman.text.subwords import Subwords
 from dragoman.whole_search import search_all
 
-Precision = Literal["fp32", "bf16"]
+Precision = Literal["fp32", "bf16", "int8", "auto"]
 Engine = Literal["auto", "exact"]
 
 _PARTS_A_UNIT = 1 << 20  # more parts than any unit has: keeps the random numbers of units apart
@@ -137,6 +140,8 @@ class Translator:
         search: beam size, alpha and length limit where none are given: those of the model's recipe.
         engine: "auto": the kernels where they serve; "exact": always the equations as PyTorch computes them, and the
             search step by step, which everything else is compared with.
+        products: number format of products by the kernels: "fp32", "bf16", "int8".
+        shortlist: what translations may consist of, by their sources; None: of everything. `sample` has no use for it.
     """
 
     model: Transformer
@@ -150,9 +155,10 @@ class Translator:
     standing: str = ""
     search: SearchSection = field(default_factory=SearchSection)
     engine: Engine = "auto"
+    products: str = "fp32"
+    shortlist: Shortlist | None = None
     path: Path | None = None
     _device: torch.device = field(default_factory=lambda: torch.device("cpu"))
-    _fast: bool = False
 
     @classmethod
     def load(
@@ -162,18 +168,23 @@ class Translator:
         device: str = "cpu",
         precision: Precision = "fp32",
         engine: Engine = "auto",
+        shortlist: str | Path | None = None,
     ) -> Translator:
         """Loads a model bundle, or the model or newest checkpoint of a run.
 
         Args:
             path: a directory.
             device: "cpu", "cuda", "cuda:1", "mps".
-            precision: number format of weights and activations.
+            precision: number format of weights and of what they are multiplied with; "auto": the fastest that the
+                kernels have here for a model of this size (measured once, then remembered), without them fp32.
             engine: see the attribute; "exact" wants fp32.
+            shortlist: a file that `dragoman shortlist` wrote; see the attribute.
 
         Raises:
             CheckpointError: there is no whole model there.
-            ConfigError: the device is not there, or the precision or the engine has no such name.
+            DataError, VocabularyMismatch: the shortlist cannot be read, or is of other subwords.
+            ConfigError: the device is not there, or the precision or the engine has no such name, or int8 is wanted
+                where there are no kernels for it.
         """
         if engine not in get_args(Engine):
             raise ConfigError(f"no engine {engine!r}", cure=f"choose from {', '.join(get_args(Engine))}")
@@ -181,24 +192,44 @@ class Translator:
             raise ConfigError(
                 f"the exact engine computes in fp32, not in {precision}", cure="leave one of them out"
             )
-        if precision not in DTYPES:
-            raise ConfigError(f"no precision {precision!r}", cure=f"choose from {', '.join(DTYPES)}")
+        if precision not in get_args(Precision):
+            raise ConfigError(
+                f"no precision {precision!r}", cure=f"choose from {', '.join(get_args(Precision))}"
+            )
         bundle = open_bundle(bundle_in(Path(path)))
-        return replace(cls.of(bundle, device=usable_device(device), dtype=DTYPES[precision]), engine=engine)
+        translator = cls.of(bundle, device=usable_device(device), precision=precision)
+        facts = bundle.facts
+        likely = None
+        if shortlist is not None:
+            likely = Shortlist.load(
+                Path(shortlist),
+                source_subwords=facts.source_subwords,
+                target_subwords=facts.target_subwords,
+            )
+        return replace(translator, engine=engine, shortlist=likely)
 
     @classmethod
-    def of(cls, bundle: Bundle, *, device: torch.device, dtype: torch.dtype) -> Translator:
-        """The translator of an opened bundle."""
+    def of(cls, bundle: Bundle, *, device: torch.device, precision: Precision) -> Translator:
+        """The translator of an opened bundle.
+
+        Raises:
+            ConfigError: int8 is wanted where there are no kernels for it.
+        """
         facts = bundle.facts
-        kernels = native.kernels()
-        fast = (
-            device.type == "cpu"
-            and dtype == torch.bfloat16
-            and kernels is not None
-            and kernels.has_fast_products
-        )
+        kernels = native.kernels() if device.type == "cpu" else None
+        by_kernels = kernels is not None and (precision == "auto" or precision in kernels.formats)
+        if precision == "int8" and not by_kernels:
+            raise ConfigError(
+                "there are no products of 8-bit numbers here: they want a C++ compiler, and a processor with AMX or "
+                "AVX-512 VNNI",
+                where=f"--precision int8, --device {device}",
+                cure="leave it out, or: --precision auto",
+            )
+        wide = by_kernels or precision == "auto"
+        model = bundle.model(torch.float32 if wide else DTYPES[precision]).to(device)
+        products = fastest_products(model) if precision == "auto" else precision
         return cls(
-            model=bundle.model(torch.float32 if fast else dtype).to(device),
+            model=model,
             source_subwords=facts.source_subwords,
             target_subwords=facts.target_subwords,
             max_source_tokens=facts.recipe.batch.max_length,
@@ -208,7 +239,7 @@ class Translator:
             search=facts.recipe.search,
             path=bundle.directory,
             _device=device,
-            _fast=fast,
+            products=products,
         )
 
     def translate(
@@ -261,12 +292,20 @@ class Translator:
             order = sorted(range(len(parts)), key=lambda k: -len(parts[k].ids))  # what takes longest first
             longest_first = [parts[k] for k in order]
             ids = [part.ids for part in longest_first]
-            found = search_all(packed, ids, task_of(longest_first), most_at_once=self.batch_rows)
+            found = search_all(
+                packed,
+                ids,
+                task_of(longest_first),
+                most_at_once=self.batch_rows,
+                choices=self._choices(longest_first),
+            )
             return [
                 hypotheses for _, hypotheses in sorted(zip(order, found, strict=True), key=lambda p: p[0])
             ]
 
         def of_batch(step: StepFunction, parts: list[_Part]) -> list[list[Hypothesis]]:
+            if (choices := self._choices(parts)) is not None:
+                step = Among(step, choices, self.model.config.vocab_size)
             return search_of(step, task_of(parts))
 
         search = whole if packed is not None else self._batch_by_batch(of_batch)
@@ -336,6 +375,9 @@ class Translator:
             for unit, answers in zip(units, by_unit, strict=True)
         ]
 
+    def _choices(self, parts: list[_Part]) -> list[Tensor] | None:
+        return None if self.shortlist is None else [self.shortlist.choices(part.ids) for part in parts]
+
     def _batch_by_batch(self, search: BatchSearch) -> Search:
         def of_all(parts: list[_Part]) -> list[list[Hypothesis]]:
             found: list[list[Hypothesis]] = [[] for _ in parts]
@@ -350,7 +392,7 @@ class Translator:
 
     @cached_property
     def _packed(self) -> PackedModel | None:
-        return None if self.engine == "exact" else PackedModel.of(self.model, fast=self._fast)
+        return None if self.engine == "exact" else PackedModel.of(self.model, self.products)
 
     def _decoder(self, source_ids: Tensor) -> StepFunction:
         if self._packed is None:

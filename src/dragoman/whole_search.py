@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 
 import torch
+from jaxtyping import Int64
 from torch import Tensor
 
 from dragoman.model.packed import PackedModel
@@ -43,7 +44,11 @@ class _Rules(ctypes.Structure):
 
 
 class _Sentences(ctypes.Structure):
-    _fields_ = (*((name, _pointer) for name in ("ids", "firsts", "limits")), ("count", _int64))
+    _fields_ = (
+        *((name, _pointer) for name in ("ids", "firsts", "limits")),
+        ("count", _int64),
+        *((name, _pointer) for name in ("choices", "choice_firsts")),
+    )
 
 
 class _Answers(ctypes.Structure):
@@ -63,6 +68,7 @@ def search_all(
     task: SearchTask,
     *,
     most_at_once: int | None = None,
+    choices: Sequence[Int64[Tensor, "_"]] | None = None,
 ) -> list[list[Hypothesis]]:
     """The best hypotheses of each sentence, best first, as `search.beam.beam_search` gives them.
 
@@ -73,6 +79,8 @@ def search_all(
         sources: ids of each sentence, EOS last, no padding.
         task: how to search.
         most_at_once: sentences in hand at once, of all threads; None: as many as are fast.
+        choices: for each sentence the tokens that its output may consist of, ascending, none twice, at least one; P is
+            among them alone. None: all.
 
     Raises:
         ConfigError: a forbidden id is beyond the vocabulary.
@@ -96,6 +104,7 @@ def search_all(
     finished = torch.empty(count, options.n_best, dtype=torch.bool)
     longest = max(int(limits.max()), max(map(len, sources)))
     model, _positions = packed.with_positions(longest)
+    choice_ids, choice_firsts = _joined(choices, V)
     threads = torch.get_num_threads()
     places = max(1, PREFIXES // options.beam_size)
     if most_at_once is not None:
@@ -104,7 +113,12 @@ def search_all(
     progress = _Progress(0, NONE_BROKEN, 0)
     call = (
         ctypes.byref(model),
-        ctypes.byref(_Sentences(ids.data_ptr(), source_firsts.data_ptr(), limits.data_ptr(), count)),
+        ctypes.byref(
+            _Sentences(
+                *(ids.data_ptr(), source_firsts.data_ptr(), limits.data_ptr(), count),
+                *(None if choices is None else at.data_ptr() for at in (choice_ids, choice_firsts)),
+            )
+        ),
         ctypes.byref(
             _Rules(
                 *(options.beam_size, options.n_best, options.min_length, task.bos_id, task.eos_id),
@@ -164,6 +178,16 @@ def _wait_whatever_comes(ended: threading.Event) -> None:
     while not ended.is_set():
         with contextlib.suppress(BaseException):
             ended.wait()
+
+
+def _joined(choices: Sequence[Tensor] | None, V: int) -> tuple[Tensor, Tensor]:
+    """All choices one after another, int32, and where each sentence's begin."""
+    if choices is None:
+        return torch.empty(0, dtype=torch.int32), torch.empty(0, dtype=torch.int64)
+    ids = torch.cat(list(choices))
+    check_below(ids, V)
+    assert all(len(some) > 0 and bool((some.diff() > 0).all()) for some in choices), "ascending, none twice"
+    return ids.to(torch.int32), torch.tensor([0, *accumulate(map(len, choices))])
 
 
 def _banned(ids: Sequence[int], V: int) -> Tensor:

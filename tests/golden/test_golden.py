@@ -146,6 +146,7 @@ VERBS = [
     "prepare",
     "train",
     "average",
+    "shortlist",
     "translate",
     "score",
     "evaluate",

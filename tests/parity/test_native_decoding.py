@@ -7,9 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
-from wide_models import V, compiled, needs_fast, wide_model
+from wide_models import FORMATS, V, compiled, served, wide_model
 
 from dragoman.errors import DragomanError
+from dragoman.model import attention, embedding, feed_forward
 from dragoman.model.config import ModelConfig
 from dragoman.model.incremental import IncrementalDecoder
 from dragoman.model.incremental_native import NativeDecoder
@@ -70,9 +71,9 @@ def test_logits_are_those_of_pytorch(sizes, threads):
     assert steps > 16, "long enough for the cache to grow twice"
 
 
-@needs_fast
+@pytest.mark.parametrize("products", [served("bf16")])
 @pytest.mark.parametrize("sizes", SHAPES.values(), ids=SHAPES)
-def test_fast_products_are_those_of_rounded_numbers(sizes):
+def test_products_of_bf16_are_those_of_rounded_numbers(sizes, products):
     """Against the same model with its matrices rounded to bf16; what is left is the rounding of what goes into them."""
     model, rounded = wide_model(**sizes), wide_model(**sizes)
     with torch.no_grad():
@@ -80,13 +81,60 @@ def test_fast_products_are_those_of_rounded_numbers(sizes):
             if parameter.dim() == 2 and parameter is not rounded.target_embedding.weight:
                 parameter.copy_(parameter.bfloat16())
     ids = sources([21, 3, 17, 1], seed=1)
-    decoders = [NativeDecoder(PackedModel.of(model, fast=True), ids), IncrementalDecoder(rounded, ids)]
+    decoders = [NativeDecoder(PackedModel.of(model, products), ids), IncrementalDecoder(rounded, ids)]
     for got, want in walk(decoders, len(ids), 12, seed=2):
         assert (got - want).abs().max() < 0.05 * want.abs().max()
         assert (got - want).abs().mean() < 0.005 * want.abs().max()
 
 
-@pytest.mark.parametrize("fast", [False, pytest.param(True, marks=needs_fast)])
+def products_of_bytes(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`linear` with both rounded to 255 levels a row, in float64."""
+
+    def rounded(rows: Tensor) -> Tensor:
+        scales = rows.abs().amax(dim=-1, keepdim=True).double() / 127
+        return (rows / scales).round() * scales
+
+    result = rounded(x.double()) @ rounded(weight.double()).t()
+    return (result if bias is None else result + bias).float()
+
+
+@pytest.mark.parametrize("products", [served("int8")])
+@pytest.mark.parametrize("sizes", SHAPES.values(), ids=SHAPES)
+def test_products_of_int8_are_those_of_numbers_of_255_levels(sizes, products, monkeypatch):
+    """Written out in PyTorch; at the edge of two levels the last bit decides, which is far less than the levels do."""
+    model, ids = wide_model(**sizes), sources([21, 3, 17, 1], seed=1)
+    exact = IncrementalDecoder(model, ids)
+    wanted = [logits for (logits,) in walk([exact], len(ids), 12, seed=2)]
+    for module in (attention, embedding, feed_forward):
+        monkeypatch.setattr(module, "linear", products_of_bytes)
+    decoders = [NativeDecoder(PackedModel.of(model, products), ids), IncrementalDecoder(model, ids)]
+    apart = rounding = 0.0
+    for (got, want), true in zip(walk(decoders, len(ids), 12, seed=2), wanted, strict=True):
+        apart += (got - want).abs().mean().item()
+        rounding += (want - true).abs().mean().item()
+        assert (got - true).abs().mean() < 0.03 * true.abs().max()
+    assert 0 < apart < 0.2 * rounding
+
+
+@pytest.mark.parametrize("products", [served("int8")])
+def test_what_is_zero_tiny_huge_or_no_number_in_bytes(products):
+    """Rows and outputs of zeros have no scale; what is not finite stays so."""
+    model, ids = wide_model(N=1), sources([4], seed=1)
+    with torch.no_grad():
+        model.decoder_layers[0].feed_forward.W_1[:10] = 0.0
+        model.decoder_layers[0].feed_forward.W_1[10:20] *= 1e-35
+        model.decoder_layers[0].feed_forward.W_2[:3] *= 1e-38
+        model.decoder_layers[0].cross_attention.W_O.zero_()
+    logits = NativeDecoder(PackedModel.of(model, products), ids)(torch.tensor([[2]]))
+    exact = IncrementalDecoder(model, ids)(torch.tensor([[2]]))
+    assert (logits - exact).abs().mean() < 0.05 * exact.abs().max()
+    for bad in (torch.nan, torch.inf):
+        with torch.no_grad():
+            model.decoder_layers[0].residual_2.norm.bias[3] = bad
+        assert NativeDecoder(PackedModel.of(model, products), ids)(torch.tensor([[2]])).isnan().all()
+
+
+@pytest.mark.parametrize("products", FORMATS)
 @settings(max_examples=20)
 @given(
     lengths=st.lists(st.integers(1, 40), min_size=1, max_size=12),
@@ -94,9 +142,9 @@ def test_fast_products_are_those_of_rounded_numbers(sizes):
     threads=st.integers(1, 2),
     seed=st.integers(0, 99),
 )
-def test_a_sentence_alone_and_among_others(fast, lengths, alone, threads, seed):
+def test_a_sentence_alone_and_among_others(products, lengths, alone, threads, seed):
     """To the bit, with other padding, another place in its block and another number of threads."""
-    packed = PackedModel.of(wide_model(N=1), fast=fast)
+    packed = PackedModel.of(wide_model(N=1), products)
     alone %= len(lengths)
     ids = sources(lengths, seed=seed)
     torch.set_num_threads(threads)

@@ -12,13 +12,14 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from wide_models import compiled, needs_fast, wide_model
+from wide_models import FORMATS, V, compiled, wide_model
 
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.model.incremental_native import NativeDecoder
 from dragoman.model.packed import PackedModel
 from dragoman.model.transformer import Transformer
 from dragoman.search.beam import beam_search
+from dragoman.search.choices import Among
 from dragoman.search.options import SearchOptions
 from dragoman.search.step import Hypothesis
 from dragoman.search.task import SearchTask
@@ -34,12 +35,15 @@ def drawn_sources(lengths: list[int], *, seed: int) -> list[list[int]]:
     return [[*torch.randint(4, 50, (n - 1,), generator=draw).tolist(), EOS] for n in lengths]
 
 
-def by_steps(packed: PackedModel, sources: list[list[int]], options: SearchOptions, forbidden=(0, 1, 2)):
+def by_steps(
+    packed: PackedModel, sources: list[list[int]], options: SearchOptions, forbidden=(0, 1, 2), choices=None
+):
     rows = torch.zeros(len(sources), max(map(len, sources)), dtype=torch.int64)
     for row, source in zip(rows, sources, strict=True):
         row[: len(source)] = torch.tensor(source)
+    step = NativeDecoder(packed, rows)
     return beam_search(
-        NativeDecoder(packed, rows),
+        step if choices is None else Among(step, choices, V),
         source_lengths=[len(source) for source in sources],
         options=options,
         bos_id=BOS,
@@ -69,7 +73,7 @@ def ending_model(**sizes: object) -> Transformer:
 MODEL = ending_model(N=1, d_model=32, d_ff=40, h=2)
 
 
-@pytest.mark.parametrize("fast", [False, pytest.param(True, marks=needs_fast)])
+@pytest.mark.parametrize("products", FORMATS)
 @settings(max_examples=60)
 @given(
     lengths=st.lists(st.integers(1, 30), min_size=1, max_size=20),
@@ -87,10 +91,10 @@ MODEL = ending_model(N=1, d_model=32, d_ff=40, h=2)
 )
 @example([5, 1], 4, 4, 0.6, 5, 4, tuple(n for n in range(70) if n != EOS), None, 1, 0)  # nothing may come
 def test_hypotheses_are_those_of_the_search_step_by_step(
-    fast, lengths, beam, n_best, alpha, min_length, max_extra, forbidden, most_at_once, threads, seed
+    products, lengths, beam, n_best, alpha, min_length, max_extra, forbidden, most_at_once, threads, seed
 ):
     """To the bit: the same kernels compute both."""
-    packed = PackedModel.of(MODEL, fast=fast)
+    packed = PackedModel.of(MODEL, products)
     sources = drawn_sources(lengths, seed=seed)
     options = SearchOptions(
         beam_size=beam, n_best=min(beam, n_best), alpha=alpha, min_length=min_length, max_extra=max_extra
@@ -98,6 +102,51 @@ def test_hypotheses_are_those_of_the_search_step_by_step(
     torch.set_num_threads(threads)
     got = whole(packed, sources, options, forbidden, most_at_once=most_at_once)
     assert got == by_steps(packed, sources, options, forbidden)
+
+
+@pytest.mark.parametrize("products", FORMATS)
+@settings(max_examples=30)
+@given(
+    lengths=st.lists(st.integers(1, 20), min_size=1, max_size=12),
+    most=st.integers(1, 69),
+    beam=st.integers(1, 5),
+    min_length=st.sampled_from([1, 3]),
+    most_at_once=st.sampled_from([None, 1, 3]),
+    threads=st.integers(1, 3),
+    seed=st.integers(0, 99),
+)
+def test_among_choices_too(products, lengths, most, beam, min_length, most_at_once, threads, seed):
+    """Against the same step function with -inf for all other tokens; sums of fewer terms round otherwise."""
+    packed = PackedModel.of(MODEL, products)
+    sources = drawn_sources(lengths, seed=seed)
+    draw = torch.Generator().manual_seed(seed)
+    choices = [
+        torch.cat([torch.tensor([EOS]), torch.randperm(V, generator=draw)[:most]]).unique() for _ in sources
+    ]
+    options = SearchOptions(beam_size=beam, min_length=min_length, max_extra=6)
+    torch.set_num_threads(threads)
+    got = whole(packed, sources, options, choices=choices, most_at_once=most_at_once)
+    wanted = by_steps(packed, sources, options, choices=choices)
+    for some, found, hypotheses in zip(choices, got, wanted, strict=True):
+        assert [h.tokens for h in found] == [h.tokens for h in hypotheses]
+        assert [h.score for h in found] == pytest.approx([h.score for h in hypotheses], abs=1e-6)
+        assert all(set(h.tokens) <= set(some.tolist()) for h in found)
+
+
+@pytest.mark.parametrize("products", FORMATS)
+def test_all_tokens_as_choices_are_no_restriction(products):
+    packed = PackedModel.of(MODEL, products)
+    sources = drawn_sources([9, 3, 14], seed=1)
+    options = SearchOptions(beam_size=4, max_extra=6)
+    everything = [torch.arange(V)] * len(sources)
+    assert whole(packed, sources, options, choices=everything) == whole(packed, sources, options)
+
+
+def test_choices_that_a_kernel_would_misread_are_refused():
+    packed, sources = PackedModel.of(MODEL), drawn_sources([4], seed=1)
+    for bad in ([], [5, 3], [3, 3], [3, V], [-1, 3]):
+        with pytest.raises(AssertionError):
+            whole(packed, sources, SearchOptions(), choices=[torch.tensor(bad, dtype=torch.int64)])
 
 
 def test_hypotheses_of_all_kinds_were_compared():
@@ -113,9 +162,9 @@ def test_hypotheses_of_all_kinds_were_compared():
     "sizes", [{}, {"d_model": 40, "h": 1, "d_k": 20, "d_v": 7}, {"d_model": 96, "d_ff": 1024}]
 )
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("fast", [False, pytest.param(True, marks=needs_fast)])
-def test_one_sentence_has_all_threads_and_the_same_answer(sizes, threads, fast):
-    packed = PackedModel.of(ending_model(**sizes), fast=fast)
+@pytest.mark.parametrize("products", FORMATS)
+def test_one_sentence_has_all_threads_and_the_same_answer(sizes, threads, products):
+    packed = PackedModel.of(ending_model(**sizes), products)
     options = SearchOptions(beam_size=4, max_extra=10)
     sources = drawn_sources([12, 30, 5], seed=4)
     torch.set_num_threads(1)

@@ -14,6 +14,7 @@ from tiny_runs import pairs, tiny_facts, tiny_recipe, write_random_bundle
 
 from dragoman import native
 from dragoman.bundle import open_bundle
+from dragoman.data.shortlist import learn_shortlist
 from dragoman.errors import CheckpointError, ConfigError, DataError, DragomanError
 from dragoman.model.transformer import Transformer
 from dragoman.pipeline import train
@@ -395,10 +396,45 @@ def test_loading_a_run_a_model_and_a_checkpoint(trained):
     # Either the kernels round what goes into products, or PyTorch computes in bf16 throughout.
     rounded = Translator.load(trained, precision="bf16")
     kernels = native.kernels()
-    fast = kernels is not None and kernels.has_fast_products
+    fast = kernels is not None and "bf16" in kernels.formats
     assert rounded.model.dtype == (torch.float32 if fast else torch.bfloat16)
     source = UNITS[0]
     assert rounded.translate([source])[0].score == pytest.approx(whole.translate([source])[0].score, rel=0.05)
+
+
+def test_int8_where_there_is_what_computes_it_and_else_an_error(trained, monkeypatch):
+    kernels = native.kernels()
+    if kernels is not None and "int8" in kernels.formats:
+        exact = Translator.load(trained).translate(UNITS)
+        rounded = Translator.load(trained, precision="int8").translate(UNITS)
+        assert [t.score for t in rounded] == pytest.approx([t.score for t in exact], rel=0.5)
+        assert [t.score for t in rounded] != [t.score for t in exact]
+    monkeypatch.setattr(native, "kernels", lambda: None)
+    with pytest.raises(ConfigError, match="8-bit"):
+        Translator.load(trained, precision="int8")
+
+
+def test_a_shortlist_holds_for_both_engines(small_corpus, trained, tmp_path):
+    """Few enough likely subwords that translations change, and the same with the search step by step."""
+    path = tmp_path / "likely"
+    learn_shortlist(small_corpus, likeliest=1, most_frequent=3).save(path)
+    free = Translator.load(trained).translate(UNITS)
+    fast = Translator.load(trained, shortlist=path)
+    exact = Translator.load(trained, shortlist=str(path), engine="exact")
+    found = fast.translate(UNITS)
+    assert [t.pieces for t in found] == [t.pieces for t in exact.translate(UNITS)]
+    assert [t.pieces for t in found] != [t.pieces for t in free]
+    pieces = fast.target_subwords.pieces(range(fast.target_subwords.vocab_size))
+    for unit, translation in zip(UNITS, found, strict=True):
+        ids = [*fast.source_subwords.encode(unit), Subwords.EOS_ID]
+        assert set(translation.pieces) <= {pieces[k] for k in fast.shortlist.choices(ids).tolist()}
+    assert [t.pieces for t in replace(fast, batch_rows=1).translate(UNITS)] == [t.pieces for t in found]
+
+
+def test_auto_is_the_format_that_was_measured(trained, monkeypatch):
+    monkeypatch.setattr("dragoman.translator.fastest_products", lambda _model: "bf16")
+    assert Translator.load(trained, precision="auto").products == "bf16"
+    assert Translator.load(trained, precision="auto").model.dtype == torch.float32
 
 
 def test_the_exact_engine_says_the_same(corpus):
@@ -441,6 +477,6 @@ def test_bf16_translates_as_many(corpus, tmp_path):
 def test_of_takes_all_from_the_bundle(corpus, tmp_path):
     facts = tiny_facts(corpus, tiny_recipe("batch.max_length=33"))
     bundle = open_bundle(write_random_bundle(tmp_path / "m", facts))
-    translator = Translator.of(bundle, device=torch.device("cpu"), dtype=torch.float32)
+    translator = Translator.of(bundle, device=torch.device("cpu"), precision="fp32")
     assert translator.max_source_tokens == 33
     assert translator.source_subwords == facts.source_subwords

@@ -17,8 +17,9 @@ from dragoman.cli.options import (
     BeamSize,
     Device,
     Json,
-    Precision,
-    PrecisionOption,
+    SearchPrecision,
+    SearchPrecisionOption,
+    ShortlistOption,
     TargetLanguage,
     Threads,
     use_threads,
@@ -55,7 +56,8 @@ def evaluate(
     ] = None,
     target_language: TargetLanguage = None,
     device: Device = "cpu",
-    precision: PrecisionOption = "fp32",
+    precision: SearchPrecisionOption = "fp32",
+    shortlist: ShortlistOption = None,
     threads: Threads = None,
     json: Json = False,
 ) -> None:
@@ -109,6 +111,7 @@ def evaluate(
         target_language=target_language,
         device=device,
         precision=precision,
+        shortlist=shortlist,
         json=json,
     )
 
@@ -153,7 +156,8 @@ def _evaluate_model(
     paper: bool,
     target_language: str | None,
     device: str,
-    precision: Precision,
+    precision: SearchPrecision,
+    shortlist: Path | None,
     json: bool,
 ) -> None:
     from dragoman.errors import DataError
@@ -164,6 +168,7 @@ def _evaluate_model(
         refuse_to_overwrite,
         write_units,
     )
+    from dragoman.translator import Translator
 
     refuse_standard_input_twice(source, reference)
     if out == "-":
@@ -182,15 +187,14 @@ def _evaluate_model(
             f"{source} has {len(sources)} lines, {reference} has {len(references)}",
             cure="give one reference for each line",
         )
+    translator = Translator.load(model, device=device, precision=precision, shortlist=shortlist)
     with counting("translate", len(sources)) as tick:
         result = run(
-            Path(model),
+            translator,
             sources,
             references,
             beam_size=beam_size,
             alpha=alpha,
-            device=device,
-            precision=precision,
             target_language=target_language,
             with_paper_bleu=paper,
             on_batch=tick,

@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperGroup
 
 from dragoman import __version__
-from dragoman.cli import average, compare, demo, evaluate, prepare, recipe, score, train, translate
+from dragoman.cli import average, compare, demo, evaluate, prepare, recipe, score, shortlist, train, translate
 from dragoman.cli.talk import visible
 from dragoman.errors import DragomanError
 
@@ -99,6 +99,7 @@ app.command("prepare")(prepare.prepare)
 app.command("train")(train.train)
 app.command("average")(average.average)
 app.command("translate")(translate.translate)
+app.command("shortlist")(shortlist.shortlist)
 app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)

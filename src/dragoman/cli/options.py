@@ -5,17 +5,32 @@ Paper: none (infrastructure)
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 Precision = Literal["fp32", "bf16"]
+SearchPrecision = Literal["fp32", "bf16", "int8", "auto"]
 Engine = Literal["auto", "exact"]
 BadBytes = Literal["refuse", "replace"]
 
 Device = Annotated[str, typer.Option("--device", help="Where to compute: cpu, cuda, cuda:1, mps.")]
 PrecisionOption = Annotated[
     Precision, typer.Option("--precision", help="Number format of weights and activations.")
+]
+SearchPrecisionOption = Annotated[
+    SearchPrecision,
+    typer.Option(
+        "--precision",
+        help="Number format of products while translating; auto: the fastest for this model here, measured once.",
+    ),
+]
+ShortlistOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--shortlist", help="File of `dragoman shortlist`: consider only likely subwords, which is faster."
+    ),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]

@@ -19,7 +19,8 @@ from dragoman.cli.options import (
     Device,
     Engine,
     Json,
-    PrecisionOption,
+    SearchPrecisionOption,
+    ShortlistOption,
     Threads,
     use_threads,
 )
@@ -63,11 +64,12 @@ def translate(
         BadBytes, typer.Option("--bad-bytes", help="Bytes that are not UTF-8: refuse, or replace by U+FFFD.")
     ] = "refuse",
     device: Device = "cpu",
-    precision: PrecisionOption = "fp32",
+    precision: SearchPrecisionOption = "fp32",
     engine: Annotated[
         Engine,
         typer.Option("--engine", help="exact: step by step by PyTorch, the reference; slow, for comparing."),
     ] = "auto",
+    shortlist: ShortlistOption = None,
     threads: Threads = None,
     json: Json = False,
 ) -> None:
@@ -89,11 +91,15 @@ def translate(
         )
     if sample and beam_size is not None:
         raise ConfigError("--beam-size is for searching, --sample draws", cure="leave one of them out")
+    if sample and shortlist is not None:
+        raise ConfigError("--shortlist is for searching, --sample draws", cure="leave one of them out")
     refuse_to_overwrite(out, source)
     if bad_bytes == "refuse" and Path(source).is_file():  # a pipe can be read only once
         check_text(source)
     use_threads(threads)
-    translator = Translator.load(model, device=device, precision=precision, engine=engine)
+    translator = Translator.load(
+        model, device=device, precision=precision, engine=engine, shortlist=shortlist
+    )
 
     def work(translator: Translator, units: list[str]) -> list[Translation]:
         if sample:

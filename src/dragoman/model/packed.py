@@ -3,8 +3,9 @@
 Paper: none (infrastructure)
 
 A matrix lies as a kernel reads it, from front to end: in panels of 64 outputs, each with its weights term by term; or,
-for fast products, rounded to bf16 in tiles of 16 outputs and 32 terms. The structures here are those of `matrix.h`,
-`layers.h`, `encode.h`, `decode.h` and `decoder.cpp`, field by field.
+for fast products, rounded to bf16 in tiles of 16 outputs and 32 terms, or to whole numbers of 8 bits, with a scale for
+each output, in tiles of 16 outputs and 64 terms (inputs are rounded alike, row by row, when they come). The structures
+here are those of `matrix.h`, `layers.h`, `encode.h`, `decode.h` and `decoder.cpp`, field by field.
 """
 
 from __future__ import annotations
@@ -26,15 +27,21 @@ from dragoman.model.transformer import Transformer
 from dragoman.native import Kernels, kernels_for
 
 PANEL = 64
-TILE, TILE_TERMS = 16, 32
+TILE, TILE_TERMS, BYTE_TERMS = 16, 32, 64
+PANELS, TILES, BYTE_TILES = range(3)
+LARGEST_BYTE = 127
 
 _pointer, _int64, _float = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 
 
 class Matrix(ctypes.Structure):
-    """A matrix, in panels of float32 or, where it is fast, in tiles of bf16."""
+    """A matrix, in one of the layouts."""
 
-    _fields_ = (("data", _pointer), ("terms", _int64), ("columns", _int64), ("is_fast", _int64))
+    _fields_ = (
+        ("data", _pointer),
+        *((name, _int64) for name in ("terms", "columns", "layout")),
+        *((name, _pointer) for name in ("scales", "sums")),
+    )
 
 
 class Norm(ctypes.Structure):
@@ -132,19 +139,20 @@ class PackedModel:
     tensors: list[object] = field(repr=False)
 
     @classmethod
-    def of(cls, model: Transformer, *, fast: bool = False) -> PackedModel | None:
+    def of(cls, model: Transformer, products: str = "fp32") -> PackedModel | None:
         """None where the kernels do not serve: no compiler, another device, number format or part.
 
         Args:
             model: in float32.
-            fast: products in bf16, summed in float32; None also where the processor has none.
+            products: what matrices and what they are multiplied with are rounded to: "fp32", "bf16" (summed in float32)
+                or "int8" (each row and each output with a scale); None also where the processor has no such products.
         """
         kernels = kernels_for(model.output_weight)
         if kernels is None or model.dtype != torch.float32 or not has_the_papers_parts(model):
             return None
-        if fast and not kernels.has_fast_products:
+        if products not in kernels.formats:
             return None
-        pack = _Packing(fast)
+        pack = _Packing(products)
         config, N = model.config, model.config.N
         with torch.no_grad():
             sizes = Sizes(
@@ -176,8 +184,8 @@ class PackedModel:
 class _Packing:
     """Packs weights and keeps what they are packed into."""
 
-    def __init__(self, fast: bool) -> None:
-        self.fast = fast
+    def __init__(self, products: str) -> None:
+        self.products = products
         self.tensors: list[Tensor] = []
 
     def keep(self, tensor: Tensor) -> int:
@@ -187,12 +195,19 @@ class _Packing:
     def matrix(self, weight: Tensor) -> Matrix:
         """Of a weight (d_out, d_in), as `linear` has it; zeros beyond the last output and term."""
         d_out, d_in = weight.shape
-        if self.fast:
+        if self.products == "bf16":
             columns = F.pad(weight.t(), (0, -d_out % TILE, 0, -d_in % TILE_TERMS)).bfloat16()
             pairs = columns.view(-1, TILE_TERMS // 2, 2, columns.shape[1] // TILE, TILE)
-            return Matrix(self.keep(pairs.permute(3, 0, 1, 4, 2)), d_in, d_out, 1)
+            return Matrix(self.keep(pairs.permute(3, 0, 1, 4, 2)), d_in, d_out, TILES)
+        if self.products == "int8":
+            rounded, scales = to_bytes(weight)
+            columns = F.pad(rounded.t(), (0, -d_out % TILE, 0, -d_in % BYTE_TERMS))
+            fours = columns.view(-1, BYTE_TERMS // 4, 4, columns.shape[1] // TILE, TILE)
+            sums = rounded.sum(dim=1, dtype=torch.int32)
+            data, kept = self.keep(fours.permute(3, 0, 1, 4, 2)), (self.keep(scales), self.keep(sums))
+            return Matrix(data, d_in, d_out, BYTE_TILES, *kept)
         columns = F.pad(weight.t(), (0, -d_out % PANEL))
-        return Matrix(self.keep(columns.view(d_in, -1, PANEL).transpose(0, 1)), d_in, d_out, 0)
+        return Matrix(self.keep(columns.view(d_in, -1, PANEL).transpose(0, 1)), d_in, d_out, PANELS)
 
     def network(self, network: FeedForward) -> Network:
         return Network(
@@ -227,6 +242,13 @@ class _Packing:
             self.network(layer.feed_forward),
             (Norm * 3)(*map(self.norm, (layer.residual_1, layer.residual_2, layer.residual_3))),
         )
+
+
+def to_bytes(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Whole numbers from -127 to 127 (d_out, d_in) and the scale of each row, whose product is nearest the weight."""
+    scales = weight.abs().amax(dim=1) / LARGEST_BYTE
+    safe = torch.where(scales > 0, scales, 1.0)
+    return (weight / safe[:, None]).round().to(torch.int8), scales
 
 
 def has_the_papers_parts(model: Transformer) -> bool:

@@ -62,10 +62,11 @@ def _compiler() -> str | None:
 
 
 def _place() -> Path:
-    return _cache() / f"kernels-{_digest()}.so"
+    return cache_directory() / f"kernels-{_digest()}.so"
 
 
-def _cache() -> Path:
+def cache_directory() -> Path:
+    """Of this user, for what can be made again."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(home, "dragoman")
 

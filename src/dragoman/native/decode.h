@@ -51,6 +51,12 @@ class Decoder {
 
     // logits: [rows][V].
     void step(const Prefix* prefixes, int64_t rows, const Cache& cache, float* logits) {
+        layers(prefixes, rows, cache);
+        output(m.output, 0, rows, logits);
+    }
+
+    // All but the output map, whose rows are kept for `output`.
+    void layers(const Prefix* prefixes, int64_t rows, const Cache& cache) {
         int64_t room = 0;
         for (int64_t r = 0; r < rows; ++r) {
             const Prefix& p = prefixes[r];
@@ -64,7 +70,11 @@ class Decoder {
             network(m.decoder[l].feed_forward, x.data(), rows, s.d_model, wide.data(), f.data(), threads);
             add_and_norm(x.data(), f.data(), rows, s.d_model, m.decoder[l].norms[2], s.epsilon);
         }
-        product(x.data(), s.d_model, rows, m.output, logits, m.output.columns, threads);
+    }
+
+    // logits [rows][columns of the matrix] of some rows of `layers`.
+    void output(const Matrix& matrix, int64_t first, int64_t rows, float* logits) {
+        product(&x[first * s.d_model], s.d_model, rows, matrix, logits, matrix.columns, threads);
     }
 
   private:

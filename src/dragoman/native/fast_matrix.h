@@ -1,6 +1,7 @@
-// Products with weights and inputs rounded to bf16 and sums in float32, by what the processor has for it.
+// Products of rounded numbers, by what the processor has for them: of weights and inputs in bf16 with sums in float32,
+// where FAST is not 0; and of both as whole numbers of 8 bits with sums of 32, where SHORT is not 0.
 //
-// As in matrix.h a row's result does not depend on the rows beside it. Only where FAST is not 0.
+// As in matrix.h a row's result does not depend on the rows beside it.
 
 #pragma once
 
@@ -18,6 +19,15 @@
 #define FAST 0
 #endif
 
+#if FAST == 2 && defined(__AMX_INT8__)
+#define SHORT 2  // AMX
+#elif defined(__AVX512VNNI__) && defined(__AVX512BW__)
+#include <immintrin.h>
+#define SHORT 1  // fours of bytes, a vector at a time
+#else
+#define SHORT 0
+#endif
+
 namespace {
 
 constexpr int64_t TILE = 16;        // rows, and columns, of a tile
@@ -28,6 +38,18 @@ struct Tiles {
     const uint16_t* data;
     int64_t terms, columns;
 };
+
+// The same of bytes: [16 columns][64 terms][four terms][column][4]; a column's numbers are its bytes times its scale.
+struct ByteTiles {
+    const int8_t* data;
+    const float* scales;
+    const int32_t* sums;  // of each column's bytes; where the processor multiplies by bytes without a sign
+    int64_t terms, columns;
+};
+
+constexpr int64_t BYTE_TERMS = 64;
+
+inline int64_t byte_terms(int64_t terms) { return (terms + BYTE_TERMS - 1) / BYTE_TERMS * BYTE_TERMS; }
 
 inline int64_t tile_terms(int64_t terms) { return (terms + TILE_TERMS - 1) / TILE_TERMS * TILE_TERMS; }
 
@@ -42,6 +64,41 @@ inline const uint16_t* rounded_rows(const float* x, int64_t x_wide, int64_t rows
             store((bf16*)&buffer[r * wide + t], load(x + r * x_wide + t, n), n);
         }
     return buffer.data();
+}
+
+// Rows as bytes from -127 to 127 times a scale each, padded with zeros to whole tiles in both directions.
+struct ByteRows {
+    int8_t* data;
+    float* scales;
+};
+
+inline ByteRows rounded_to_bytes(const float* x, int64_t x_wide, int64_t rows, int64_t terms) {
+    static thread_local std::vector<int8_t> bytes;
+    static thread_local std::vector<float> scales;
+    const int64_t wide = byte_terms(terms), all = (rows + TILE - 1) / TILE * TILE;
+    bytes.assign(all * wide, 0);
+    scales.assign(all, 0.0f);
+    for (int64_t r = 0; r < rows; ++r) {
+        const float* from = x + r * x_wide;
+        Floats most{}, trouble{};
+        for (int64_t t = 0; t < terms; t += W) {
+            const Floats v = load(from + t, std::min(W, terms - t));
+            most = larger(most, larger(v, -v));
+            trouble += v * 0.0f;  // not 0 where v is infinite or no number
+        }
+        const float scale = largest(most) / 127.0f + sum(trouble);
+        const float inverse = scale > 1e-30f ? 1.0f / scale : 0.0f;  // of what is smaller nothing is left
+        scales[r] = scale;
+        for (int64_t t = 0; t < terms; t += W) {
+            const int64_t n = std::min(W, terms - t);
+            const Floats magic = fill(12582912.0f);  // adding 1.5 * 2^23 rounds to a whole number
+            const Floats v = (load(from + t, n) * inverse + magic) - magic;
+            typedef int8_t Signed __attribute__((vector_size(16)));
+            const Signed narrow = __builtin_convertvector(__builtin_convertvector(v, Ints), Signed);
+            std::memcpy(&bytes[r * wide + t], &narrow, n);
+        }
+    }
+    return {bytes.data(), scales.data()};
 }
 
 #if FAST == 2
@@ -162,6 +219,100 @@ struct TileScope {
 
 template <class Finish>
 void product(const float*, int64_t, int64_t, Tiles, float*, int64_t, Finish) {}
+
+#endif
+
+#if SHORT == 2
+
+template <class Finish>
+void product(const float* x, int64_t x_wide, int64_t rows, ByteTiles W_, float* y, int64_t y_wide, Finish finish) {
+    const int64_t wide = byte_terms(W_.terms), blocks = wide / BYTE_TERMS, tile = BYTE_TERMS * TILE;
+    const ByteRows a = rounded_to_bytes(x, x_wide, rows, W_.terms);
+    alignas(64) int32_t sums[2][2][TILE][TILE];
+    for (int64_t column = 0; column < W_.columns; column += 2 * TILE) {
+        const bool two_columns = column + TILE < W_.columns;
+        const int8_t* left = W_.data + column / TILE * blocks * tile;
+        const int8_t* right = two_columns ? left + blocks * tile : left;
+        for (int64_t r = 0; r < rows; r += 2 * TILE) {
+            const bool two_rows = r + TILE < rows;
+            const int8_t* upper = a.data + r * wide;
+            const int8_t* lower = two_rows ? upper + TILE * wide : upper;
+            _tile_zero(0);
+            _tile_zero(1);
+            _tile_zero(2);
+            _tile_zero(3);
+            for (int64_t k = 0; k < blocks; ++k) {
+                _tile_loadd(4, upper + k * BYTE_TERMS, wide);
+                _tile_loadd(6, left + k * tile, 64);
+                _tile_loadd(7, right + k * tile, 64);
+                _tile_dpbssd(0, 4, 6);
+                _tile_dpbssd(1, 4, 7);
+                if (!two_rows) continue;
+                _tile_loadd(5, lower + k * BYTE_TERMS, wide);
+                _tile_dpbssd(2, 5, 6);
+                _tile_dpbssd(3, 5, 7);
+            }
+            _tile_stored(0, sums[0][0], 64);
+            _tile_stored(1, sums[0][1], 64);
+            if (two_rows) {
+                _tile_stored(2, sums[1][0], 64);
+                _tile_stored(3, sums[1][1], 64);
+            }
+            for (int64_t i = 0; i < std::min(2 * TILE, rows - r); ++i)
+                for (int64_t c = 0; c < (two_columns ? 2 : 1); ++c) {
+                    const int64_t at = column + c * TILE, n = std::min(W, W_.columns - at);
+                    Ints total;
+                    std::memcpy(&total, sums[i / TILE][c][i % TILE], sizeof total);
+                    const Floats v = __builtin_convertvector(total, Floats) * a.scales[r + i] * load(W_.scales + at, n);
+                    store(y + (r + i) * y_wide + at, finish(v, at), n);
+                }
+        }
+    }
+}
+
+#elif SHORT == 1
+
+// The processor multiplies bytes without a sign by bytes with one: 128 more on the left, taken off the sums.
+template <int N, class Finish>
+void byte_product(const ByteRows& a, int64_t row, int64_t wide, const ByteTiles& W_, int64_t column, float* y,
+                  int64_t y_wide, Finish finish) {
+    const int64_t n = std::min(W, W_.columns - column);
+    const int8_t* w = W_.data + column / TILE * wide * TILE;
+    __m512i sums[N];
+    for (int r = 0; r < N; ++r) sums[r] = _mm512_setzero_si512();
+    for (int64_t t = 0; t < wide; t += 4, w += 4 * TILE) {
+        const __m512i weights = _mm512_loadu_si512(w);
+        for (int r = 0; r < N; ++r) {
+            uint32_t four;
+            std::memcpy(&four, a.data + (row + r) * wide + t, sizeof four);
+            sums[r] = _mm512_dpbusd_epi32(sums[r], _mm512_set1_epi32((int32_t)(four ^ 0x80808080u)), weights);
+        }
+    }
+    Ints more{};
+    std::memcpy(&more, W_.sums + column, n * sizeof(int32_t));
+    for (int r = 0; r < N; ++r) {
+        const Ints total = (Ints)sums[r] - more * 128;
+        const Floats v = __builtin_convertvector(total, Floats) * a.scales[row + r] * load(W_.scales + column, n);
+        store(y + (row + r) * y_wide + column, finish(v, column), n);
+    }
+}
+
+template <class Finish>
+void product(const float* x, int64_t x_wide, int64_t rows, ByteTiles W_, float* y, int64_t y_wide, Finish finish) {
+    const int64_t wide = byte_terms(W_.terms);
+    const ByteRows a = rounded_to_bytes(x, x_wide, rows, W_.terms);
+    for (int64_t column = 0; column < W_.columns; column += TILE) {
+        int64_t r = 0;
+        for (; r + 16 <= rows; r += 16) byte_product<16>(a, r, wide, W_, column, y, y_wide, finish);
+        for (; r + 4 <= rows; r += 4) byte_product<4>(a, r, wide, W_, column, y, y_wide, finish);
+        for (; r < rows; ++r) byte_product<1>(a, r, wide, W_, column, y, y_wide, finish);
+    }
+}
+
+#else
+
+template <class Finish>
+void product(const float*, int64_t, int64_t, ByteTiles, float*, int64_t, Finish) {}
 
 #endif
 

@@ -157,7 +157,9 @@ class Kernels:
         # Structures of pointers, which `model.packed` and `whole_search` fill.
         self.encode_sources, self.decoder_step = library.encode_sources, library.decoder_step
         self.search = library.search
-        self.has_fast_products = bool(library.has_fast_products())
+        self.formats = ["fp32"]  # of products while translating
+        self.formats += ["bf16"] if library.has_fast_products() else []
+        self.formats += ["int8"] if library.has_byte_products() else []
         self._best_continuations, self._output_loss = library.best_continuations, library.output_loss
         self._random_words = library.random_words
         self.has_output_loss = bool(library.has_output_loss())

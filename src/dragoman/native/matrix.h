@@ -40,18 +40,57 @@ void panel_product(const float* x, int64_t x_wide, const float* panel, int64_t t
         for (int k = 0; k < 4; ++k) done(r, k, sums[r][k]);
 }
 
+enum Layout : int64_t { PANELS, TILES, BYTE_TILES };
+
 // A matrix in one of its layouts.
 struct Matrix {
     const void* data;
     int64_t terms, columns;
-    int64_t is_fast;  // Tiles, else Panels
+    int64_t layout;
+    const float* scales;  // of each column, and the sums of its bytes: of bytes alone
+    const int32_t* sums;
+};
+
+// Some columns of a matrix, in the same layout.
+class Columns {
+  public:
+    Matrix matrix{};
+
+    // columns: which, ascending; their number is that of the new matrix's.
+    Columns(const Matrix& M, const int32_t* columns, int64_t count) {
+        // Every layout is made of groups of columns, in which 4 bytes of each column lie beside those of the others.
+        const int64_t group = M.layout == PANELS ? PANEL : TILE;
+        const int64_t pieces = M.layout == PANELS  ? M.terms
+                               : M.layout == TILES ? tile_terms(M.terms) / 2
+                                                   : byte_terms(M.terms) / 4;
+        data.assign((count + group - 1) / group * group * pieces, 0);
+        const int32_t* from = (const int32_t*)M.data;
+        for (int64_t c = 0; c < count; ++c) {
+            const int32_t* old = from + columns[c] / group * group * pieces + columns[c] % group;
+            int32_t* to = &data[c / group * group * pieces + c % group];
+            for (int64_t k = 0; k < pieces; ++k) to[k * group] = old[k * group];
+        }
+        matrix = {data.data(), M.terms, count, M.layout, nullptr, nullptr};
+        if (M.layout != BYTE_TILES) return;
+        for (int64_t c = 0; c < count; ++c) {
+            scales.push_back(M.scales[columns[c]]);
+            sums.push_back(M.sums[columns[c]]);
+        }
+        matrix.scales = scales.data();
+        matrix.sums = sums.data();
+    }
+    Columns(const Columns&) = delete;
+
+  private:
+    std::vector<int32_t> data, sums;
+    std::vector<float> scales;
 };
 
 // The tiles of this thread, as long as this lives, if the matrix is in tiles; not for a thread that has them.
 class Tiling {
   public:
     explicit Tiling(const Matrix& M, bool has_them = false)
-        : scope(M.is_fast && !has_them ? new TileScope : nullptr) {}
+        : scope(M.layout != PANELS && !has_them ? new TileScope : nullptr) {}
 
   private:
     const std::unique_ptr<TileScope> scope;
@@ -87,9 +126,13 @@ template <class Finish>
 void part_of_product(const float* x, int64_t x_wide, int64_t rows, const Matrix& M, int64_t first, int64_t last,
                      float* y, int64_t y_wide, Finish finish) {
     auto shifted = [&](Floats sums, int64_t column) { return finish(sums, first + column); };
-    if (M.is_fast) {
+    if (M.layout == TILES) {
         const uint16_t* data = (const uint16_t*)M.data + first * tile_terms(M.terms);
         product(x, x_wide, rows, Tiles{data, M.terms, last - first}, y + first, y_wide, shifted);
+    } else if (M.layout == BYTE_TILES) {
+        const int8_t* data = (const int8_t*)M.data + first * byte_terms(M.terms);
+        const ByteTiles part{data, M.scales + first, M.sums + first, M.terms, last - first};
+        product(x, x_wide, rows, part, y + first, y_wide, shifted);
     } else {
         const float* data = (const float*)M.data + first * M.terms;
         product(x, x_wide, rows, Panels{data, M.terms, last - first}, y + first, y_wide, shifted);

@@ -23,6 +23,8 @@ struct Rules {
 struct Sentences {
     const int64_t *ids, *firsts, *limits;  // all ids; [count + 1], where each sentence begins; most tokens of an output
     int64_t count;
+    const int32_t* choices;        // null, or the tokens each output may consist of, ascending
+    const int64_t* choice_firsts;  // [count + 1]
 };
 
 // [count][n_best], best first; tokens of a sentence's k-th begin at firsts[sentence] + k * limit.
@@ -65,6 +67,9 @@ struct Sentence {
     std::vector<double> log_probabilities{0.0};  // of the live prefixes, best first
     Strands tokens, slots;
     std::vector<Hypothesis> pool;  // the finished, best first
+    const int32_t* choices = nullptr;  // of the output's tokens, if not all may come
+    std::unique_ptr<Columns> output;   // and the output map to them
+    std::vector<uint8_t> banned, banned_early;
 
     Sentence(const Model& model, const Sentences& all, const Rules& rules, int64_t number)
         : number(number),
@@ -74,7 +79,16 @@ struct Sentence {
           slots(rules.beam, limit + 1) {
         const int64_t first = all.firsts[number], n = all.firsts[number + 1] - first;
         source = {all.ids + first, n, padded(n), memory.data()};
+        if (!all.choices) return;
+        choices = all.choices + all.choice_firsts[number];
+        const int64_t some = all.choice_firsts[number + 1] - all.choice_firsts[number];
+        output.reset(new Columns(model.output, choices, some));
+        for (int64_t c = 0; c < some; ++c) {
+            banned.push_back(rules.banned[choices[c]]);
+            banned_early.push_back(rules.banned_early[choices[c]]);
+        }
     }
+    const Matrix& output_of(const Model& model) const { return output ? output->matrix : model.output; }
     int64_t width() const { return (int64_t)log_probabilities.size(); }
 
     void offer(Hypothesis h, int64_t most) {
@@ -196,26 +210,40 @@ class Search {
                 const int64_t token = sentence->length ? sentence->tokens.row(k)[sentence->length - 1] : rules.bos;
                 prefixes.push_back({token, sentence->length, slots, &sentence->source});
             }
+        if (all.choices) {
+            decoder.layers(prefixes.data(), prefixes.size(), cache);
+            int64_t first = 0;
+            for (auto& sentence : active) {
+                const int64_t K = sentence->width();
+                decoder.output(sentence->output->matrix, first, K, logits.data());
+                go_on(*sentence, logits.data());
+                first += K;
+            }
+            return;
+        }
         decoder.step(prefixes.data(), prefixes.size(), cache, logits.data());
         const float* from = logits.data();
         for (auto& sentence : active) {
-            const int64_t K = sentence->width(), V = m.output.columns;
+            const int64_t K = sentence->width();
             go_on(*sentence, from);
-            from += K * V;
+            from += K * m.output.columns;
         }
     }
 
     // One token further: what ends enters the pool, the best others live on.
     void go_on(Sentence& s, const float* rows) {
-        const uint8_t* banned = s.length + 1 < rules.min_length ? rules.banned_early : rules.banned;
+        const bool early = s.length + 1 < rules.min_length;
+        const uint8_t* banned = early ? rules.banned_early : rules.banned;
+        if (s.choices) banned = (early ? s.banned_early : s.banned).data();
         Found found{found_values.data(), found_parents.data(), found_tokens.data(), count};
-        if (!best_of_sentence(rows, s.log_probabilities.data(), banned, s.width(), m.output.columns, maxima.data(),
+        if (!best_of_sentence(rows, s.log_probabilities.data(), banned, s.width(), s.output_of(m).columns, maxima.data(),
                               found, broken.data()))
             report_broken(s.number);
         const double penalty = rules.penalties[s.length + 1];
         s.log_probabilities.clear();
         for (int64_t c = 0; c < count && found.values[c] > DEAD; ++c) {
-            const int64_t parent = found.parents[c], token = found.tokens[c], width = s.width();
+            const int64_t parent = found.parents[c], width = s.width();
+            const int64_t token = s.choices ? s.choices[found.tokens[c]] : found.tokens[c];
             if (token == rules.eos) {
                 Hypothesis h = s.hypothesis(parent, found.values[c], penalty);
                 h.tokens.push_back((int32_t)token);

@@ -103,7 +103,7 @@ def demo() -> Recipe:
     return Recipe(
         name="demo",
         description="for 29,000 captions and ten minutes of a laptop",
-        model=ModelShape(N=3, d_model=256, d_ff=512, h=8),
+        model=ModelShape(N=3, d_model=256, d_ff=512, h=4),
         subwords=SubwordSection(vocab_size=5_000),
         batch=BatchSection(source_tokens=2_048, target_tokens=2_048, tokens_at_once=2_048),
         optimizer=OptimizerSection(warmup_steps=600, cooldown=0.6),

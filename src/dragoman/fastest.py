@@ -1,0 +1,86 @@
+"""Which number format of products translates fastest here with a model of a given size.
+
+Paper: none (infrastructure)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from pathlib import Path
+
+import torch
+
+from dragoman.model.packed import PackedModel
+from dragoman.model.transformer import Transformer
+from dragoman.native import kernels_for
+from dragoman.native.build import cache_directory
+from dragoman.search.options import SearchOptions
+from dragoman.search.task import SearchTask
+from dragoman.text.subwords import Subwords
+from dragoman.whole_search import search_all
+
+SENTENCES, LENGTH = 64, 16  # translated for the measurement, each to as many tokens as it has
+WORTH = 1.05  # a coarser format must be faster by this to be chosen
+
+
+def fastest_products(model: Transformer) -> str:
+    """ "fp32", "bf16" or "int8": measured on this model, which takes a moment, and remembered in the user's cache.
+
+    Where nothing can be written there it is measured anew each time; where the kernels do not serve it is fp32.
+    """
+    kernels = kernels_for(model.output_weight)
+    if kernels is None:
+        return "fp32"
+    facts = (kernels.digest, model.config.model_dump_json(), torch.get_num_threads())
+    digest = hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
+    place = cache_directory() / f"fastest-{digest}"
+    known = _read(place)
+    if known in kernels.formats:
+        return known
+    found = _measured(model, kernels.formats)
+    _write(place, found)
+    return found
+
+
+def _measured(model: Transformer, formats: list[str]) -> str:
+    best, least = "fp32", float("inf")
+    for name in formats:  # from the finest to the coarsest
+        packed = PackedModel.of(model, name)
+        if packed is None:
+            continue
+        seconds = min(_seconds(packed) for _ in range(3))
+        if seconds * WORTH < least:
+            best, least = name, seconds
+    return best
+
+
+def _seconds(packed: PackedModel) -> float:
+    draw = torch.Generator().manual_seed(1)
+    rows = torch.randint(1, packed.model.config.source_rows, (SENTENCES, LENGTH), generator=draw)
+    task = SearchTask.of(
+        [LENGTH] * SENTENCES,
+        options=SearchOptions(min_length=LENGTH, max_extra=0),
+        bos_id=Subwords.BOS_ID,
+        eos_id=Subwords.EOS_ID,
+        forbidden_ids=(),
+        device="cpu",
+    )
+    began = time.perf_counter()
+    search_all(packed, rows.tolist(), task)
+    return time.perf_counter() - began
+
+
+def _read(place: Path) -> str:
+    try:
+        return place.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _write(place: Path, name: str) -> None:
+    try:
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place.write_text(name, encoding="ascii")
+    except OSError:
+        return  # it is measured again next time
