@@ -66,7 +66,9 @@ def test_cached_is_uncached():
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_run_learns_and_translates_on_either_device(small_corpus, tmp_path, precision):
-    recipe = tiny_recipe().with_changes(["training.max_steps=60", f"training.precision={precision}"])
+    recipe = tiny_recipe().with_changes(
+        ["training.max_steps=200", "optimizer.factor=1.0", f"training.precision={precision}"]
+    )
     run = train(small_corpus, tmp_path / "run", recipe=recipe, device="cuda")
     units, references = map(list, zip(*pairs(20, seed=5), strict=True))
     gpu, cpu = (Translator.load(tmp_path / "run", device=device) for device in ("cuda", "cpu"))
