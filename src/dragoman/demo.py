@@ -19,7 +19,7 @@ from dragoman.errors import ConfigError, DragomanError
 from dragoman.machine import fast_precision
 from dragoman.pipeline import Evaluation, evaluate, train
 from dragoman.recipe import Recipe
-from dragoman.recipes.named import demo, demo_grammar
+from dragoman.recipes.named import demo, demo_grammar, laptop, quick
 from dragoman.text.grammar.generate import write_corpus
 from dragoman.text.lines import read_units
 from dragoman.training.allocator import tune_process
@@ -137,7 +137,7 @@ def run_demo(
     place = usable_device(device)
     _make_place(out)
     data = _data(out, download=download, grammar=grammar, seed=seed, say=say)
-    recipe = demo_grammar() if data.name == "grammar" else demo()
+    recipe = demo_grammar() if data.name == "grammar" else _for_captions(max_minutes)
     recipe = _adapted(recipe, max_minutes=max_minutes, seed=seed, precision=fast_precision(place))
     corpus = prepare(
         data.train[0],
@@ -176,12 +176,19 @@ def _make_place(out: Path) -> None:
     (out / _MARK).write_text("Made by `dragoman demo`, which may replace it.\n", encoding="utf-8")
 
 
+def _for_captions(max_minutes: float | None) -> Recipe:
+    """The recipe tuned for about so many minutes."""
+    if max_minutes is None or 7.0 < max_minutes < 18.0:
+        return demo()
+    return quick() if max_minutes <= 7.0 else laptop()
+
+
 def _adapted(recipe: Recipe, *, max_minutes: float | None, seed: int, precision: str) -> Recipe:
     changes = [f"training.seed={seed}", f"training.precision={precision}"]
     if max_minutes is not None:
         changes.append(f"training.max_minutes={float(max_minutes)}")
         # Enough checkpoints to average, however short the training.
-        changes.append(f"training.checkpoint_minutes={min(0.5, max_minutes / 12)}")
+        changes.append(f"training.checkpoint_minutes={max_minutes / 40}")
     return recipe.with_changes(changes)
 
 

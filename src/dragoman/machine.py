@@ -43,7 +43,8 @@ def fast_precision(device: torch.device) -> Literal["fp32", "bf16"]:
     """bf16 where its products are clearly faster here, else fp32."""
     try:  # in turn, and the best of each: a busy neighbor slows a single measurement of either
         rates = [
-            (product_rate(torch.bfloat16, device), product_rate(torch.float32, device)) for _ in range(_ROUNDS)
+            (product_rate(torch.bfloat16, device), product_rate(torch.float32, device))
+            for _ in range(_ROUNDS)
         ]
     except RuntimeError:
         return "fp32"

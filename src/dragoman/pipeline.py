@@ -274,7 +274,9 @@ def _recipe_for(
     if resume:
         return _stored_recipe(out, recipe, changes)
     if recipe is None:
-        choice = choose_recipe(corpus, device)
+        limit = [change for change in changes if change.partition("=")[0].strip() == "training.max_minutes"]
+        minutes = Recipe().with_changes(limit).training.max_minutes
+        choice = choose_recipe(corpus, device, max_minutes=minutes)
         tell(
             Said(
                 f"recipe {choice.recipe.name} ({choice.recipe.training.precision}) chosen for "

@@ -91,7 +91,7 @@ def test_the_time_is_kept(shown):
     assert result.training_seconds >= 60 * MINUTES
     recipe = Recipe.from_file(result.out / "run" / "recipe.toml")
     assert (recipe.training.max_minutes, recipe.training.seed) == (MINUTES, 3)
-    assert recipe.training.checkpoint_minutes == pytest.approx(MINUTES / 12)
+    assert recipe.training.checkpoint_minutes == pytest.approx(MINUTES / 40)
 
 
 def test_what_is_said_on_the_way(shown):
@@ -158,6 +158,14 @@ def test_an_empty_directory_will_do(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="far enough"):
         run_demo(tmp_path, grammar=True, say=lambda _: None)
     assert everything_in(tmp_path) == ["demo.txt"]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "name"),
+    [(None, "demo"), (10.0, "demo"), (7.0, "quick"), (1.0, "quick"), (18.0, "laptop"), (60.0, "laptop")],
+)
+def test_captions_are_learned_by_the_recipe_for_the_minutes(minutes, name):
+    assert demo._for_captions(minutes).name == name
 
 
 @pytest.mark.parametrize("minutes", [0.0, -1.0, float("nan"), float("inf")])

@@ -141,7 +141,9 @@ def test_bpe_dropout_changes_what_is_trained_on(corpus, run, tmp_path):
 
 
 def test_a_recipe_is_chosen_where_none_is_given(corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr(pipeline, "choose_recipe", lambda *_: Choice(SHORT, "240 pairs on a test", 1.25))
+    monkeypatch.setattr(
+        pipeline, "choose_recipe", lambda *_, **__: Choice(SHORT, "240 pairs on a test", 1.25)
+    )
     said: list[object] = []
     done = train(corpus, tmp_path / "run", changes=["training.max_steps=1"], on_event=said.append)
     assert done.recipe.name == "test"
@@ -150,6 +152,20 @@ def test_a_recipe_is_chosen_where_none_is_given(corpus, tmp_path, monkeypatch):
         for event in said
         if isinstance(event, Said)
     )
+
+
+@pytest.mark.parametrize(("changes", "minutes"), [([], None), (["training.max_minutes=7.5"], 7.5)])
+def test_the_recipe_is_chosen_for_the_minutes_that_are_given(corpus, tmp_path, monkeypatch, changes, minutes):
+    asked: list[object] = []
+
+    def choose(*_: object, max_minutes: float | None) -> Choice:
+        asked.append(max_minutes)
+        return Choice(SHORT, "a test", 1.0)
+
+    monkeypatch.setattr(pipeline, "choose_recipe", choose)
+    done = train(corpus, tmp_path / "run", changes=[*changes, "training.max_steps=1"])
+    assert asked == [minutes]
+    assert done.recipe.training.max_minutes == minutes
 
 
 @pytest.mark.parametrize("content", ["run", "file", "foreign", "recipe alone", "checkpoints"])

@@ -1,9 +1,9 @@
 """Which recipe to take where none was asked for, and how long it will take here.
 
 Paper: none (infrastructure)
-The rule: by pairs of training text and by device. On a CPU: tiny under 200,000 pairs, small above. On a GPU:
-tiny under 50,000, small under 1 million, base above. Number format: bf16 where this machine is clearly faster in
-it.
+The rule: by pairs of training text and by device. On a CPU under 200,000 pairs: quick, demo or laptop, which differ in
+dropout, by the passes over the text that the minutes (30 unless given) allow on this machine; above, small. On a GPU:
+tiny under 50,000, small under 1 million, base above. Number format: bf16 where this machine is clearly faster in it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from dragoman.machine import fast_precision
 from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import Recipe
-from dragoman.recipes.named import base, small, tiny
+from dragoman.recipes.named import base, demo, laptop, quick, small, tiny
 from dragoman.training.step import optimizer_for, update
 
+# Passes over the text from which on more dropout learns more.
+DEMO_PASSES, LAPTOP_PASSES = 12, 30
 TRIAL_TOKENS = 2_048  # a side: enough to keep every core busy, few enough to be over in a moment
 
 
@@ -34,16 +36,34 @@ class Choice:
     expected_hours: float
 
 
-def choose_recipe(corpus: PreparedCorpus, device: torch.device) -> Choice:
-    """The recipe for this corpus on this machine."""
-    pairs = len(corpus.train)
+def choose_recipe(
+    corpus: PreparedCorpus, device: torch.device, *, max_minutes: float | None = None
+) -> Choice:
+    """The recipe for this corpus on this machine, for so many minutes of training if there is a limit."""
+    pairs, precision = len(corpus.train), fast_precision(device)
+    reason = f"{pairs:,} pairs on {_where(device)}"
     if device.type == "cuda":
         recipe = tiny() if pairs < 50_000 else small() if pairs < 1_000_000 else base()
+    elif pairs < 200_000:
+        recipe, passes = _for_minutes(max_minutes, corpus, device, precision)
+        reason += f", {passes:,.0f} passes over them in {recipe.training.max_minutes:g} minutes"
     else:
-        recipe = tiny() if pairs < 200_000 else small()
-    recipe = with_precision(recipe, fast_precision(device))
-    reason = f"{pairs:,} pairs on {_where(device)}"
+        recipe = small()
+    recipe = with_precision(recipe, precision)
     return Choice(recipe, reason, expected_hours(recipe, corpus, device))
+
+
+def _for_minutes(
+    minutes: float | None, corpus: PreparedCorpus, device: torch.device, precision: str
+) -> tuple[Recipe, float]:
+    """Quick, demo or laptop, with these minutes, and the passes over the text that they allow."""
+    recipe = with_precision(laptop(), precision)
+    minutes = recipe.training.max_minutes if minutes is None else minutes
+    assert minutes is not None
+    passes = pairs_a_second(recipe, corpus, device) * 60.0 * minutes / max(1, len(corpus.train))
+    chosen = quick() if passes < DEMO_PASSES else demo() if passes < LAPTOP_PASSES else laptop()
+    changes = [f"training.max_minutes={float(minutes)}", f"training.checkpoint_minutes={minutes / 40}"]
+    return chosen.with_changes(changes), passes
 
 
 def _where(device: torch.device) -> str:

@@ -77,7 +77,7 @@ def test_without_a_recipe_one_is_chosen_and_said(lab, tmp_path):
     shape = ("N=1", "d_model=16", "d_ff=16", "h=2")
     small = [part for field in shape for part in ("--set", f"model.{field}")]
     result = done("train", lab.prepared, "--out", tmp_path / "run", *QUICK, *small)
-    assert "recipe tiny" in result.err
+    assert "recipe laptop" in result.err
     assert "chosen for 300 pairs" in result.err
     assert "hours expected" in result.err
 

@@ -10,7 +10,7 @@ import torch
 
 from dragoman.recipes import choose
 from dragoman.recipes.choose import choose_recipe, expected_hours
-from dragoman.recipes.named import base, tiny
+from dragoman.recipes.named import base, demo, laptop, quick, small, tiny
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
@@ -44,8 +44,12 @@ def rate(monkeypatch):
 @pytest.mark.parametrize(
     ("device", "pairs", "name"),
     [
-        (CPU, 1, "tiny"),
-        (CPU, 199_999, "tiny"),
+        (CPU, 1, "laptop"),
+        (CPU, 6_000, "laptop"),  # 180,000 pairs in half an hour: 30 times
+        (CPU, 6_100, "demo"),
+        (CPU, 15_000, "demo"),  # 12 times
+        (CPU, 15_100, "quick"),
+        (CPU, 199_999, "quick"),
         (CPU, 200_000, "small"),
         (CPU, 50_000_000, "small"),
         (GPU, 49_999, "tiny"),
@@ -59,18 +63,38 @@ def test_the_table(rate, device, pairs, name):
     choice = choose_recipe(corpus_of(pairs), device)
     assert choice.recipe.name == name
     where = "a GPU" if device is GPU else choose._where(CPU)
-    assert choice.reason == f"{pairs:,} pairs on {where}"
+    assert choice.reason.startswith(f"{pairs:,} pairs on {where}")
     assert choice.expected_hours == expected_hours(choice.recipe, corpus_of(pairs), device)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_the_number_format_is_the_faster_one_and_nothing_else_changes(rate, monkeypatch, precision):
     monkeypatch.setattr(choose, "fast_precision", lambda _device: precision)
-    choice = choose_recipe(corpus_of(1000), CPU)
-    assert choice.recipe == tiny().with_changes([f"training.precision={precision}"])
+    choice = choose_recipe(corpus_of(300_000), CPU)
+    assert choice.recipe == small().with_changes([f"training.precision={precision}"])
     assert choice.expected_hours == pytest.approx(
-        expected_hours(tiny(), corpus_of(1000), CPU) / (2 if precision == "bf16" else 1)
+        expected_hours(small(), corpus_of(300_000), CPU) / (2 if precision == "bf16" else 1)
     )
+
+
+@pytest.mark.parametrize(
+    ("minutes", "recipe"),
+    [(10.0, quick()), (13.0, demo()), (29.0, demo()), (31.0, laptop()), (600.0, laptop())],
+)
+def test_dropout_by_the_passes_that_the_minutes_allow(rate, minutes, recipe):
+    """6,000 pairs at 100 a second: a pass a minute."""
+    choice = choose_recipe(corpus_of(6_000), CPU, max_minutes=minutes)
+    assert choice.recipe == recipe.with_changes(
+        [f"training.max_minutes={minutes}", f"training.checkpoint_minutes={minutes / 40}"]
+    )
+    assert choice.reason.endswith(f", {minutes:.0f} passes over them in {minutes:g} minutes")
+    assert choice.expected_hours <= minutes / 60
+
+
+def test_passes_are_counted_at_the_faster_rate(rate, monkeypatch):
+    monkeypatch.setattr(choose, "fast_precision", lambda _device: "bf16")
+    assert choose_recipe(corpus_of(12_000), CPU).recipe.name == "laptop"
+    assert choose_recipe(corpus_of(12_100), CPU).recipe.name == "demo"
 
 
 def test_hours_by_hand(rate):
@@ -103,5 +127,5 @@ def test_minutes_are_a_limit(rate):
 
 def test_a_real_corpus_on_this_machine(corpus):
     choice = choose_recipe(corpus, CPU)
-    assert choice.recipe.name == "tiny"
-    assert 0 < choice.expected_hours < 1e4
+    assert choice.recipe.name == "laptop"
+    assert 0 < choice.expected_hours <= 0.5
