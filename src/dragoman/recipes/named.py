@@ -110,7 +110,7 @@ def demo() -> Recipe:
 
         dragoman demo
     """
-    return _of_minutes("demo", "for 29,000 captions and ten minutes of a laptop", 9.75, P_drop=0.1)
+    return _of_minutes("demo", "for 29,000 captions and ten minutes of a laptop", 9.75, P_drop=0.2)
 
 
 def laptop() -> Recipe:
