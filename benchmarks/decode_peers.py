@@ -8,7 +8,8 @@ out; the others are given tokens. Hugging Face translates every tenth sentence o
 Also printed: how many translations differ from our exact ones, their BLEU where references are given, and the time of one
 sentence at a time.
 
-    python benchmarks/decode_peers.py MODEL TEXT [--references TEXT] [--sentences 1000] [--rounds 3] [--beam-size 4]
+    python benchmarks/decode_peers.py MODEL TEXT [--references TEXT] [--shortlist FILE]
+        [--sentences 1000] [--rounds 3] [--beam-size 4]
 
 Wants `transformers` and `ctranslate2`; parts that are not installed are left out and named.
 """
@@ -27,6 +28,7 @@ import torch
 from measure import Contestant, Measured, interleaved, prepare_process, print_table, threads_of, write_results
 from twins import marian_twin, to_ctranslate2, token_names
 
+from dragoman import native
 from dragoman.scoring.bleu import bleu
 from dragoman.text.lines import read_units
 from dragoman.text.subwords import Subwords
@@ -112,14 +114,19 @@ def _text(translator: Translator, tokens: Sequence[int]) -> str:
     return translator.target_subwords.decode([token for token in tokens if token not in special])
 
 
-def systems(model: Path, folder: Path, beam_size: int, threads: int) -> dict[str, Translate]:
+def systems(
+    model: Path, folder: Path, beam_size: int, threads: int, shortlist: Path | None
+) -> dict[str, Translate]:
     """Everything that can be compared here."""
     exact = Translator.load(model)
-    found = {
-        "dragoman fp32": ours(exact, beam_size),
-        "dragoman bf16": ours(Translator.load(model, precision="bf16"), beam_size),
-        "transformers fp32": hugging_face(exact, beam_size),
-    }
+    kernels = native.kernels()
+    formats: list[Any] = ["fp32", "bf16"] if kernels is None else kernels.formats
+    found = {}
+    for likely in (None, shortlist) if shortlist is not None else (None,):
+        for precision in formats:
+            translator = Translator.load(model, precision=precision, shortlist=likely)
+            found[f"dragoman {precision}" + (", shortlist" if likely else "")] = ours(translator, beam_size)
+    found["transformers fp32"] = hugging_face(exact, beam_size)
     try:
         directory = to_ctranslate2(marian_twin(exact.model, longest=LONGEST), folder / "ctranslate2")
     except ImportError:
@@ -176,6 +183,7 @@ def main() -> None:
     options.add_argument(
         "--tokenize", default=None, help="sacreBLEU's tokenizer; none: text that is cut already"
     )
+    options.add_argument("--shortlist", type=Path, help="of `dragoman shortlist`: ours also with it")
     options.add_argument("--sentences", type=int, default=1000)
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--threads", type=int, default=None)
@@ -186,7 +194,7 @@ def main() -> None:
     units = list(read_units(given.text))[: given.sentences]
     references = None if given.references is None else list(read_units(given.references))[: given.sentences]
     with tempfile.TemporaryDirectory() as folder:
-        made = systems(given.model, Path(folder), given.beam_size, threads)
+        made = systems(given.model, Path(folder), given.beam_size, threads, given.shortlist)
         found = {name: _with_threads(translate, threads) for name, translate in made.items()}
         exact = found["dragoman fp32"](units)
         for name, translate in found.items():
