@@ -1,7 +1,7 @@
 """Every module says where it comes from, in a form that the map of the paper can be made of.
 
 First line: what it is. Then one line `Paper: 3.2.1 (Eq. 1), Figure 2`, or `Paper: none (reason)`, or
-`Later: author year, where`. Where the paper leaves something open: `Silent: what, and what we chose`.
+`Later: author year, where`, or `Earlier:` alike. Where the paper leaves something open: `Silent: what, and what we chose`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REMARK = r"(?: \([^()]+\))?"
 PLACE = rf"(?:[1-7](?:\.[1-9])*|Abstract|(?:Table|Figure) [1-5]){REMARK}"
 WHOLE = r"Vaswani et al\. 2017, arXiv:1706\.03762"  # the package itself
 PAPER = re.compile(rf"Paper: (?:{WHOLE}|none \([^()]+\)|{PLACE}(?:, {PLACE})*)")
-LATER = re.compile(r"Later: .*\b(?:19|20)\d\d\b.*")
+LATER = re.compile(r"(?:Later|Earlier): .*\b(?:19|20)\d\d\b.*")
 SECTIONS = {
     "1", "2", "3", "3.1", "3.2", "3.2.1", "3.2.2", "3.2.3", "3.3", "3.4", "3.5", "4",
     "5", "5.1", "5.2", "5.3", "5.4", "6", "6.1", "6.2", "6.3", "7",
@@ -33,19 +33,19 @@ def docstring(path: Path) -> str:
 
 
 def sources(text: str) -> list[str]:
-    return [line for line in text.splitlines() if line.startswith(("Paper:", "Later:"))]
+    return [line for line in text.splitlines() if line.startswith(("Paper:", "Later:", "Earlier:"))]
 
 
 def fault(text: str) -> str | None:
     """What is wrong with a docstring; None if nothing is."""
     lines = text.splitlines()
-    if not lines or not lines[0].strip() or lines[0].startswith(("Paper:", "Later:", "Silent:")):
+    if not lines or not lines[0].strip() or lines[0].startswith(("Paper:", "Later:", "Earlier:", "Silent:")):
         return "the first line does not say what the module is"
     if not lines[0].rstrip().endswith((".", "?", "!")) and len(lines) > 1 and lines[1].strip() == "":
         return "the first line is no sentence"
     found = sources(text)
     if len(found) != 1:
-        return f"{len(found)} lines begin with Paper: or Later:, not one"
+        return f"{len(found)} lines begin with Paper:, Later: or Earlier:, not one"
     [line] = found
     if not (PAPER if line.startswith("Paper:") else LATER).fullmatch(line):
         return f"not to be parsed: {line}"
@@ -76,6 +76,7 @@ def test_a_module_says_what_it_is_and_where_it_comes_from(name):
         "Paper: Vaswani et al. 2017, arXiv:1706.03762",
         'Paper: 3 ("auto-regressive, consuming symbols")',
         "Later: Xiong et al. 2020, arXiv:2002.04745",
+        "Earlier: Bahdanau et al. 2015, arXiv:1409.0473",
     ],
 )
 def test_forms_that_are_right(line):

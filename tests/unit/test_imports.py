@@ -17,8 +17,8 @@ ROOT = Path(dragoman.__file__).parent
 # A module imports from its own entry and from those before it.
 ORDER = [
     "errors", "paper", "provenance", "text", "data", "download", "native", "model", "machine", "recipe", "standing",
-    "variants", "bundle", "training", "search", "whole_search", "fastest", "translator", "scoring", "recipes", "pipeline",
-    "demo", "cli",
+    "variants", "bundle", "training", "search", "predecessors", "whole_search", "fastest", "translator", "scoring",
+    "recipes", "pipeline", "demo", "cli",
 ]  # fmt: skip
 MODEL_MAY_IMPORT = {"torch", "jaxtyping", "pydantic", "dragoman.model", "dragoman.errors", "dragoman.native"}
 WITHOUT_TORCH = ("errors", "recipe", "text", "scoring")

@@ -15,7 +15,7 @@ from itertools import pairwise
 import torch
 import torch.nn.functional as F
 from jaxtyping import Int64
-from torch import Tensor
+from torch import Tensor, nn
 
 from dragoman.data.batches import Batch
 from dragoman.errors import NonFiniteLoss
@@ -24,6 +24,7 @@ from dragoman.model.transformer import Transformer
 from dragoman.recipe import Recipe
 from dragoman.text.subwords import Subwords
 from dragoman.training import explicit
+from dragoman.training.learner import Learner
 from dragoman.training.loss import output_loss
 from dragoman.training.optimizer import FlatAdam
 from dragoman.training.schedule import Cooldown, learning_rate
@@ -39,7 +40,7 @@ class Update:
     gradient_norm: float
 
 
-def optimizer_for(model: Transformer, recipe: Recipe) -> FlatAdam:
+def optimizer_for(model: nn.Module, recipe: Recipe) -> FlatAdam:
     """Adam of the model with the constants and the number format of the recipe."""
     rule = recipe.optimizer
     return FlatAdam(
@@ -95,14 +96,14 @@ def _rows(batch: Batch, rows: slice) -> Batch:
 
 
 def gradient(
-    model: Transformer, optimizer: FlatAdam, batch: Batch, *, eps_ls: float, tokens_at_once: int
+    model: Learner, optimizer: FlatAdam, batch: Batch, *, eps_ls: float, tokens_at_once: int
 ) -> tuple[float, float]:
     """Leaves the gradient of the summed loss in the optimizer; returns the sums of loss and nll."""
     loss_sum = nll_sum = 0.0
-    kernels = explicit.serves(model)
+    kernels = explicit.serves(model) if isinstance(model, Transformer) else None
     cut = list(pieces(batch, tokens_at_once))
     for number, piece in enumerate(cut, start=1):
-        if kernels is not None:
+        if kernels is not None and isinstance(model, Transformer):
             smoothed, nll = explicit.loss_and_gradient(model, kernels, piece, eps_ls)
         else:
             smoothed, nll = _by_autograd(model, optimizer, piece, eps_ls)
@@ -112,9 +113,7 @@ def gradient(
     return loss_sum, nll_sum
 
 
-def _by_autograd(
-    model: Transformer, optimizer: FlatAdam, piece: Batch, eps_ls: float
-) -> tuple[Tensor, Tensor]:
+def _by_autograd(model: Learner, optimizer: FlatAdam, piece: Batch, eps_ls: float) -> tuple[Tensor, Tensor]:
     optimizer.zero_gradient()
     hidden = model.hidden(piece.source_ids, piece.target_input_ids)
     pad_id = model.config.pad_id
@@ -124,7 +123,7 @@ def _by_autograd(
 
 
 def update(
-    model: Transformer,
+    model: Learner,
     optimizer: FlatAdam,
     batch: Batch,
     recipe: Recipe,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from dragoman.data.batches import Batch
-from dragoman.model.transformer import Transformer
+from dragoman.training.learner import Learner
 from dragoman.training.loss import output_loss
 
 
@@ -36,7 +36,7 @@ class DevLoss:
 
 
 @torch.no_grad()
-def dev_loss(model: Transformer, batches: Iterable[Batch], eps_ls: float) -> DevLoss:
+def dev_loss(model: Learner, batches: Iterable[Batch], eps_ls: float) -> DevLoss:
     """Without dropout; the model is left in evaluation mode."""
     model.eval()
     loss_sum = nll_sum = 0.0
