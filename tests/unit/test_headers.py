@@ -1,7 +1,7 @@
 """Every module says where it comes from, in a form that the map of the paper can be made of.
 
-First line: what it is. Then one line `Paper: 3.2.1 (Eq. 1), Figure 2`, or `Paper: none (reason)`, or
-`Later: author year, where`, or `Earlier:` alike. Where the paper leaves something open: `Silent: what, and what we chose`.
+First line: what it is. Then one line `Paper: 3.2.1 (Eq. 1), Figure 2`, or `Paper: none (reason)`, or `Later: author
+year, where`, or `Earlier:` alike. Where the paper leaves something open: `Silent: what, and what we chose`.
 """
 
 from __future__ import annotations
