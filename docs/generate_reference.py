@@ -21,6 +21,7 @@ from dragoman.cli.main import app
 from dragoman.model.config import ModelShape
 from dragoman.recipe import (
     BatchSection,
+    DepartureSection,
     OptimizerSection,
     Recipe,
     SearchSection,
@@ -40,6 +41,7 @@ SECTIONS = {
     "optimizer": OptimizerSection,
     "training": TrainingSection,
     "search": SearchSection,
+    "departures": DepartureSection,
 }
 
 # Folders and single modules in the order of the data flow.
@@ -49,6 +51,7 @@ FLOW = {
     "model": "The model",
     "training": "Training",
     "search": "Search",
+    "variants": "Departures",
     "translator.py": "Translating",
     "scoring": "Scores",
 }
@@ -117,6 +120,8 @@ def difference_lines(recipe: Recipe) -> Iterator[str]:
 
 
 def _toml(value: object) -> str:
+    if value == ():
+        return "[]"
     return (
         str(value).lower() if isinstance(value, bool) else "none" if value is None else repr(value).strip("'")
     )
@@ -181,7 +186,10 @@ def left_open_page() -> str:
         if found:
             parts.append(f"## {title}\n")
         for path, (where, text) in found:
-            section = "not in the paper" if where.startswith("none") else f"paper: {where}"
+            of_paper = where[0].isdigit() or where.startswith(("Table", "Figure", "Abstract"))
+            section = (
+                "not in the paper" if where.startswith("none") else f"paper: {where}" if of_paper else where
+            )
             parts.append(f"`{path.relative_to(root).as_posix()}` ({section})\n: {text}\n")
     return "\n".join(parts)
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -37,6 +37,8 @@ from dragoman.provenance import provenance
 from dragoman.recipe import Recipe
 from dragoman.standing import standing
 from dragoman.text.subwords import Subwords
+from dragoman.variants.departures import Departure
+from dragoman.variants.parts import build
 
 CONFIG, WEIGHTS, RECIPE, MANIFEST, CARD = (
     "config.json",
@@ -121,6 +123,10 @@ class BundleFacts:
         """One vocabulary serves both languages."""
         return self.source_subwords.digest == self.target_subwords.digest
 
+    def build(self, seed: int | None) -> Transformer:
+        """The model, with the departures of the recipe; `seed` as `Transformer` has it."""
+        return build(self.config, self.recipe.departures.architecture, seed=seed)
+
 
 @dataclass(frozen=True)
 class Bundle:
@@ -137,15 +143,17 @@ class Bundle:
             CheckpointError: the file is damaged, or names or shapes are not those of the configuration.
             VocabularyMismatch: the weights were written for other subwords.
         """
-        path = self.directory / WEIGHTS
-        if read_metadata(path).get("vocabulary") != self.facts.target_subwords.digest:
+        path, facts = self.directory / WEIGHTS, self.facts
+        if read_metadata(path).get("vocabulary") != facts.target_subwords.digest:
             raise VocabularyMismatch("the weights were written for other subwords", where=str(path))
-        return read_tensors(path, expected=expected_shapes(self.facts.config))
+        return read_tensors(
+            path, expected=expected_shapes(facts.config, facts.recipe.departures.architecture)
+        )
 
     def model(self, dtype: torch.dtype = torch.float32) -> Transformer:
         """The model with its weights, in evaluation mode."""
         weights = self.weights()
-        model = Transformer(self.facts.config, seed=None)
+        model = self.facts.build(None)
         with torch.no_grad():
             for name, parameter in model.named_parameters():  # each once, however many parts share it
                 parameter.copy_(weights[name])
@@ -365,10 +373,10 @@ def _read_subwords(directory: Path) -> tuple[Subwords, Subwords]:
     return Subwords.load(directory / SOURCE_SUBWORDS), Subwords.load(directory / TARGET_SUBWORDS)
 
 
-def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the weights of `Transformer(config)`, whose memory is not touched."""
+def expected_shapes(config: ModelConfig, departures: Sequence[Departure] = ()) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the weights of the model, whose memory is not touched."""
     # Not on the device "meta": arithmetic there wants parts of PyTorch that take half a second to import.
-    model = Transformer(config, seed=None)
+    model = build(config, departures, seed=None)
     return {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
 
 

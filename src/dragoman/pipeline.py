@@ -336,15 +336,21 @@ def _changed_rules(then: Recipe, now: Recipe) -> Iterator[tuple[str, object, obj
     if then.name != now.name:
         yield "name", then.name, now.name
     for section, fields in now.model_dump(exclude={"name", "description"}).items():
-        for name, value in fields.items():
+        for name in fields:
             field = f"{section}.{name}"
-            if value != _field(then, field) and field not in CHANGEABLE_ON_RESUME:
-                yield field, _field(then, field), value
+            before, value = _field(then, field), _field(now, field)
+            if value != before and field not in CHANGEABLE_ON_RESUME:
+                yield field, _said(before), _said(value)
 
 
 def _field(recipe: Recipe, path: str) -> object:
     section, _, name = path.partition(".")
     return getattr(getattr(recipe, section), name)
+
+
+def _said(value: object) -> object:
+    """A list of departures in words; anything else as it is."""
+    return (", ".join(map(str, value)) or "none") if isinstance(value, tuple) else value
 
 
 def _check_place(out: Path, *, resume: bool) -> None:

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from dragoman.errors import ConfigError, first_fault
 from dragoman.model.config import ModelShape
+from dragoman.variants.departures import Departure, check_departures, departures_of
 
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0.0)]
@@ -123,6 +124,21 @@ class SearchSection(Section):
     max_extra: Annotated[int, Field(ge=0)] = 50
 
 
+class DepartureSection(Section):
+    """Choices that are not the paper's, nor its rules with other numbers: none unless listed.
+
+    Attributes:
+        architecture: what the model has instead of the paper's parts: names, or tables of a name and its numbers.
+    """
+
+    architecture: tuple[Departure, ...] = ()
+
+    @field_validator("architecture", mode="before")
+    @classmethod
+    def _read(cls, value: object) -> object:
+        return departures_of(value)
+
+
 class Recipe(Section):
     """A complete run.
 
@@ -138,6 +154,12 @@ class Recipe(Section):
     optimizer: OptimizerSection = OptimizerSection()
     training: TrainingSection = TrainingSection()
     search: SearchSection = SearchSection()
+    departures: DepartureSection = DepartureSection()
+
+    @model_validator(mode="after")
+    def _check_departures(self) -> Recipe:
+        check_departures(self.departures.architecture, self.model, self.batch.max_length)
+        return self
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -160,9 +182,14 @@ class Recipe(Section):
         return Recipe(**values)
 
     def to_toml(self) -> str:
-        """The recipe as a TOML file that `from_toml` reads back equal; fields that are None are left out."""
+        """The recipe as a TOML file that `from_toml` reads back equal.
+
+        Fields that are None are left out, and so are departures where there are none.
+        """
         values = self.model_dump()
         lines = [f"{key} = {_toml_value(values.pop(key))}" for key in ("name", "description")]
+        if not any(values["departures"].values()):
+            del values["departures"]
         for section, fields in values.items():
             lines += ["", f"[{section}]"]
             lines += [f"{key} = {_toml_value(value)}" for key, value in fields.items() if value is not None]
@@ -245,6 +272,12 @@ def _read_value(text: str, *, like: Any) -> Any:
 def _toml_value(value: Any) -> str:
     if isinstance(value, float):
         return repr(value)  # Python's shortest form is valid TOML for finite numbers
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    if isinstance(value, dict):
+        if value.keys() == {"name"}:
+            return _toml_value(value["name"])
+        return "{" + ", ".join(f"{key} = {_toml_value(entry)}" for key, entry in value.items()) + "}"
     # JSON's strings are TOML's, but for U+007F, which TOML wants escaped.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 

@@ -66,6 +66,7 @@ _FIELDS: dict[str, tuple[Level, str]] = {
     "search.max_extra": ("scale", "6.1"),
     "subwords.dropout": ("recipe", "5.1"),
     "optimizer.cooldown": ("recipe", "5.3"),
+    "departures.architecture": ("architecture", "3"),
 }
 
 
@@ -126,7 +127,8 @@ def _same(path: str, here: object, published: object) -> bool:
 def standing(recipe: Recipe) -> Standing:
     """Compares a recipe with each of the paper's models, field by field, and keeps the nearest.
 
-    The architecture has no field here: the parts of `dragoman.model` are the paper's and have no other form.
+    The architecture has no field but the list of departures: the parts of `dragoman.model` are the paper's and have no
+    other form.
     """
     found = [Standing(model.name, _differences(recipe, model)) for model in PUBLISHED]
     return min(found, key=lambda stands: len(stands.differences))
@@ -138,7 +140,12 @@ def _differences(recipe: Recipe, model: Recipe) -> tuple[Difference, ...]:
         group, field = path.split(".")
         published = getattr(getattr(model, group), field)
         here = getattr(getattr(recipe, group), field)
-        if not _same(path, here, published):
+        if path == "departures.architecture":
+            found += [
+                Difference(level, "departure", d.name, d.section, d.instead_of, d.source_and_numbers)
+                for d in here
+            ]
+        elif not _same(path, here, published):
             verdict: Verdict = "scaled" if level == "scale" else "departure"
             found.append(Difference(level, verdict, path, section, published, here))
     return tuple(found)

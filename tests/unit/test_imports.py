@@ -16,8 +16,8 @@ ROOT = Path(dragoman.__file__).parent
 
 # A module imports from its own entry and from those before it.
 ORDER = [
-    "errors", "paper", "provenance", "text", "data", "download", "native", "model", "machine", "recipe", "standing",
-    "variants", "bundle", "training", "search", "predecessors", "whole_search", "fastest", "translator", "scoring",
+    "errors", "paper", "provenance", "text", "data", "download", "native", "model", "machine", "variants", "recipe",
+    "standing", "bundle", "training", "search", "predecessors", "whole_search", "fastest", "translator", "scoring",
     "recipes", "pipeline", "demo", "cli",
 ]  # fmt: skip
 MODEL_MAY_IMPORT = {"torch", "jaxtyping", "pydantic", "dragoman.model", "dragoman.errors", "dragoman.native"}

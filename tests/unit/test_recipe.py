@@ -226,7 +226,7 @@ def test_an_unknown_field_is_met_with_those_there_are():
         ("[search]\nbeam = 1", "fields here: alpha, average_checkpoints, beam_size, max_extra"),
         (
             "[modle]\nN = 1",
-            "fields here: batch, description, model, name, optimizer, search, subwords, training",
+            "fields here: batch, departures, description, model, name, optimizer, search, subwords, training",
         ),
         ("x", "not valid TOML"),
         ("name = 3", "recipe field name"),

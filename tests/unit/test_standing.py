@@ -98,6 +98,17 @@ def test_bpe_dropout_is_a_departure():
     )
 
 
+def test_departures_of_the_architecture_are_named_in_the_banner():
+    found = standing(tiny().with_changes(["departures.architecture=pre_norm"]))
+    assert [difference.level for difference in found.departures] == ["architecture"]
+    assert found.banner("tiny") == (
+        "Vaswani et al. 2017: architecture pre_norm of Xiong et al. 2020 (paper LayerNorm(x + Sublayer(x)), 3.1), "
+        "recipe as published, scale: tiny"
+    )
+    on_base = standing(base().with_changes(["departures.architecture=pre_norm"]))
+    assert on_base.banner("base").endswith("recipe as published, scale: as published (base)")
+
+
 @pytest.mark.parametrize(
     ("size", "same"),
     [(37_000, True), (36_987, True), (35_151, True), (35_149, False), (8_000, False), (38_851, False)],
@@ -117,7 +128,10 @@ def test_habits_change_nothing(field):
 def test_every_other_field_is_seen(field):
     section, name = field.split(".")
     value = getattr(getattr(base(), section), name)
-    if isinstance(value, bool):
+    if isinstance(value, tuple):
+        other = "pre_norm"
+        field = "pre_norm"
+    elif isinstance(value, bool):
         other = str(not value).lower()
     elif value is None:
         other = "7"
@@ -125,9 +139,8 @@ def test_every_other_field_is_seen(field):
         other = str(value / 2 or 0.1)
     else:
         other = str(2 * value)
-    assert field in {
-        difference.field for difference in standing(base().with_changes([f"{field}={other}"])).differences
-    }
+    found = standing(base().with_changes([f"{section}.{name}={other}"])).differences
+    assert field in {difference.field for difference in found}
 
 
 def test_a_run_is_compared_with_the_model_it_is_nearest_to():

@@ -4,7 +4,8 @@ Paper: 3.2.1 (Eq. 1), 3.2.2, 3.2.3, Figure 2
 Silent: biases on the projections (none, as tensor2tensor `multihead_attention`, use_bias=False); a query
 with no legal key (its output is zero). Dropout on the weights is not in the paper and not here.
 
-B batch, h heads, Q query positions, K key positions, d_k, d_v as in the paper, L positions of one sequence.
+B batch, h heads, Q query positions, K key positions, d_k, d_v as in the paper, L positions of one sequence, n
+hypotheses of a sentence.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 
 from dragoman.model.attention_direct import attend_direct
 from dragoman.model.attention_native import attend_native
+from dragoman.model.cache import LayerCache
 from dragoman.model.config import ModelShape
 from dragoman.model.linear import linear
 from dragoman.native import kernels_for
@@ -41,7 +43,13 @@ def attention_weights(
 
     A row without a legal key is all zeros, and so is its gradient.
     """
-    scores = (Q * (1.0 / math.sqrt(Q.shape[-1]))) @ K.transpose(-2, -1)
+    return masked_softmax((Q * (1.0 / math.sqrt(Q.shape[-1]))) @ K.transpose(-2, -1), mask)
+
+
+def masked_softmax(
+    scores: Float[Tensor, "B h Q K"], mask: Bool[Tensor, "#B #h #Q K"] | None
+) -> Float[Tensor, "B h Q K"]:
+    """Softmax of each row over the keys that are legal; a row without one is all zeros. Writes into `scores`."""
     if mask is None:
         return scores.softmax(dim=-1)
     # -inf is added to the illegal scores, not filled in: a sum needs no pass of its own in the backward direction.
@@ -163,3 +171,13 @@ class MultiHeadAttention(nn.Module):
         else:
             Q, (K, V) = self.queries(x), self.keys_values(y)
         return self.output(self.attend(Q, K, V, mask))
+
+    def step(self, x: Float[Tensor, "B n d_model"], cache: LayerCache) -> Float[Tensor, "B n d_model"]:
+        """Attention of the newest position of each hypothesis over its prefix, which the cache holds."""
+        Q, K, V = self.self_projections(x.reshape(-1, 1, x.shape[-1]))
+        return self.output(self.attend(Q, *cache.append(K, V), None)).view_as(x)
+
+    def step_across(self, x: Float[Tensor, "B n d_model"], cache: LayerCache) -> Float[Tensor, "B n d_model"]:
+        """Attention of the hypotheses, as queries beside each other, over their source's keys and values."""
+        heads = self.attend(self.queries(x), cache.source_K, cache.source_V, cache.source_mask)
+        return self.output(heads)

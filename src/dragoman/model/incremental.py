@@ -43,7 +43,7 @@ class IncrementalDecoder:
         for layer, cache in zip(model.decoder_layers, self._caches, strict=True):
             x = layer.step(x, cache)
         self._position += 1
-        return output_map(x, model.output_weight).float()
+        return output_map(model.decoder_end(x), model.output_weight).float()
 
     @torch.inference_mode()
     def reorder(self, sentences_B: Int64[Tensor, "B2"], parents_BK: Int64[Tensor, "B2 K2"]) -> None:

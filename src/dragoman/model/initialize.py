@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,14 @@ from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.embedding import Embedding
 from dragoman.model.feed_forward import FeedForward
 from dragoman.model.layers import DecoderLayer
+
+
+@runtime_checkable
+class InitializesItself(Protocol):
+    """A part of another folder that has a rule of its own for its initial weights."""
+
+    def initialize(self, generator: torch.Generator) -> None:
+        """Sets the part's own weights, but not those of parts in it."""
 
 
 def glorot_uniform_(matrices: Sequence[Tensor], generator: torch.Generator) -> None:
@@ -32,12 +41,15 @@ def glorot_uniform_(matrices: Sequence[Tensor], generator: torch.Generator) -> N
 def initialize(model: nn.Module, seed: int) -> None:
     """Sets every weight of the model from the seed, in the order of `model.modules()`.
 
-    Weights of parts that are not of this folder are left as their own constructors set them.
+    Weights of parts that are not of this folder are left as their own constructors set them, unless the part
+    `InitializesItself`.
     """
     generator = torch.Generator().manual_seed(seed)
     to_source = {id(layer.cross_attention) for layer in model.modules() if isinstance(layer, DecoderLayer)}
     for module in model.modules():
         match module:
+            case InitializesItself():
+                module.initialize(generator)
             case MultiHeadAttention():
                 W_Q, W_K, W_V, W_O = module.matrices()
                 together = ([W_Q], [W_K, W_V]) if id(module) in to_source else ([W_Q, W_K, W_V],)

@@ -39,8 +39,8 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, shape: ModelShape, parts: Parts) -> None:
         super().__init__()
-        self.self_attention = parts.attention(shape)
-        self.cross_attention = parts.attention(shape)
+        self.self_attention = (parts.decoder_attention or parts.attention)(shape)
+        self.cross_attention = (parts.cross_attention or parts.attention)(shape)
         self.feed_forward = parts.feed_forward(shape)
         self.residual_1 = parts.residual(shape)
         self.residual_2 = parts.residual(shape)
@@ -70,20 +70,7 @@ class DecoderLayer(nn.Module):
         In the cross-attention the hypotheses are query positions, so that keys and values of the source
         are shared by them.
         """
-        x = self.residual_1(x, lambda y: self._step_self_attention(y, cache))
-        x = self.residual_2(x, lambda y: self._step_cross_attention(y, cache))
+        x = self.residual_1(x, lambda y: self.self_attention.step(y, cache))
+        x = self.residual_2(x, lambda y: self.cross_attention.step_across(y, cache))
         y: Tensor = self.residual_3(x, self.feed_forward)
         return y
-
-    def _step_self_attention(self, x: Tensor, cache: LayerCache) -> Tensor:
-        attention = self.self_attention
-        rows = x.reshape(-1, 1, x.shape[-1])
-        Q, K, V = attention.self_projections(rows)
-        output: Tensor = attention.output(attention.attend(Q, *cache.append(K, V), None))
-        return output.view_as(x)
-
-    def _step_cross_attention(self, x: Tensor, cache: LayerCache) -> Tensor:
-        attention = self.cross_attention
-        heads = attention.attend(attention.queries(x), cache.source_K, cache.source_V, cache.source_mask)
-        output: Tensor = attention.output(heads)
-        return output

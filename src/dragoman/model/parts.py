@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from torch import nn
+
 from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.config import ModelShape
 from dragoman.model.embedding import Embedding
@@ -27,16 +29,22 @@ class Parts:
     """One constructor for each place in Figure 1.
 
     Attributes:
-        attention: multi-head attention, used in all three places (3.2.2).
+        attention: multi-head attention, in all three places (3.2.2) unless one of the next two is given.
+        decoder_attention: the decoder's over itself.
+        cross_attention: the decoder's over the encoder's output.
         feed_forward: the position-wise network (3.3).
         residual: what joins a sub-layer to its input (3.1, 5.4).
+        stack_end: what follows the last layer of each stack (3.1: nothing).
         embedding: (vocab_size, d_model) -> token embeddings (3.4).
         position: d_model -> adds positions to embeddings (3.5).
     """
 
     attention: Build = MultiHeadAttention
+    decoder_attention: Build | None = None
+    cross_attention: Build | None = None
     feed_forward: Build = FeedForward
     residual: Build = PostNorm
+    stack_end: Build = nn.Identity
     embedding: Callable[[int, int], Any] = Embedding
     position: Callable[[int], Any] = SinusoidalPosition
 

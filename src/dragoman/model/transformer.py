@@ -48,6 +48,7 @@ class Transformer(nn.Module):
         self.position = parts.position(config.d_model)
         self.encoder = nn.ModuleList(EncoderLayer(config, parts) for _ in range(config.N))
         self.decoder = nn.ModuleList(DecoderLayer(config, parts) for _ in range(config.N))
+        self.encoder_end, self.decoder_end = parts.stack_end(config), parts.stack_end(config)
         self.untied_output = (
             None if config.tied_output else parts.embedding(config.vocab_size, config.d_model)
         )
@@ -115,7 +116,8 @@ class Transformer(nn.Module):
         x = self._embed(self.source_embedding, source_ids, positions)
         for layer in self.encoder:
             x = layer(x, mask)
-        return x
+        memory: Tensor = self.encoder_end(x)
+        return memory
 
     def decode(
         self,
@@ -152,7 +154,8 @@ class Transformer(nn.Module):
         x = self._embed(self.target_embedding, target_ids, positions)
         for layer in self.decoder:
             x = layer(x, memory, mask, source_mask)
-        return x
+        hidden: Tensor = self.decoder_end(x)
+        return hidden
 
     def _embed(self, embedding: nn.Module, ids: Tensor, positions: Tensor | None) -> Tensor:
         """Dropout(embedding * sqrt(d_model) + position) (3.4, 3.5, 5.4)."""

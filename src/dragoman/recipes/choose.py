@@ -17,10 +17,10 @@ from dragoman.data.batches import Batch
 from dragoman.data.prepared import PreparedCorpus
 from dragoman.machine import fast_precision
 from dragoman.model.config import ModelConfig
-from dragoman.model.transformer import Transformer
 from dragoman.recipe import Recipe
 from dragoman.recipes.named import base, demo, laptop, quick, small, tiny
 from dragoman.training.step import optimizer_for, update
+from dragoman.variants.parts import build
 
 # Passes over the text from which on more dropout learns more.
 DEMO_PASSES, LAPTOP_PASSES = 12, 30
@@ -101,7 +101,8 @@ def pairs_a_second(recipe: Recipe, corpus: PreparedCorpus, device: torch.device)
     generator = torch.Generator().manual_seed(1)
     source, target = (torch.randint(1, V, (pairs, n), generator=generator) for n in (S, T))
     batch = Batch(source, target, target, torch.arange(pairs), pairs * S, pairs * T).to(device)
-    model = Transformer(ModelConfig.from_shape(recipe.model, vocab_size=V)).to(device)
+    config = ModelConfig.from_shape(recipe.model, vocab_size=V)
+    model = build(config, recipe.departures.architecture).to(device)
     optimizer = optimizer_for(model, recipe)
     seconds = []
     for step in (1, 2, 3):  # the first one pays for memory and kernels

@@ -21,7 +21,7 @@ def average_weights(bundles: Sequence[Bundle]) -> dict[str, Tensor]:
 
     Raises:
         VocabularyMismatch: the models have different subwords.
-        CheckpointError: the models have different sizes.
+        CheckpointError: the models have different sizes or departures.
     """
     first = bundles[0]
     sums: dict[str, Tensor] = {}
@@ -43,6 +43,10 @@ def _check_same_kind(first: Bundle, other: Bundle) -> None:
     if first.facts.config != other.facts.config:
         raise CheckpointError(
             f"{first.directory.name} and {other.directory.name} have different sizes: they cannot be averaged"
+        )
+    if first.facts.recipe.departures != other.facts.recipe.departures:
+        raise CheckpointError(
+            f"{first.directory.name} and {other.directory.name} have different departures: they cannot be averaged"
         )
 
 

@@ -74,7 +74,7 @@ class Trainer:
     def __init__(self, task: Task, recipe: Recipe, emit: Emit, *, resume: Checkpoint | None = None) -> None:
         self.task, self.recipe, self.emit = task, recipe, emit
         training = recipe.training
-        self.model = Transformer(task.facts.config, seed=training.seed).to(task.device)
+        self.model = task.facts.build(training.seed).to(task.device)
         self.optimizer = optimizer_for(self.model, recipe)
         self.place = Place(
             step=0,
@@ -116,6 +116,8 @@ class Trainer:
             raise VocabularyMismatch("the checkpoint is of other subwords", where=where, cure=cure)
         if then.config != now.config:
             raise CheckpointError("the checkpoint is of another size", where=where, cure=cure)
+        if then.recipe.departures != now.recipe.departures:
+            raise CheckpointError("the checkpoint is of another architecture", where=where, cure=cure)
         if checkpoint.place.plan_digest != self.place.plan_digest:
             raise CheckpointError(
                 "the checkpoint counts other batches: corpus, budgets, max_length or seed have changed",

@@ -12,6 +12,7 @@ from torch import nn
 from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.embedding import Embedding
 from dragoman.model.feed_forward import FeedForward
+from dragoman.model.incremental import IncrementalDecoder
 from dragoman.model.parts import PAPER, Parts
 from dragoman.model.position import SinusoidalPosition
 from dragoman.model.residual import PostNorm
@@ -21,13 +22,15 @@ PUBLISHED = {
     "attention": MultiHeadAttention,
     "feed_forward": FeedForward,
     "residual": PostNorm,
+    "stack_end": nn.Identity,
     "embedding": Embedding,
     "position": SinusoidalPosition,
 }
 
 
 def test_the_papers_parts():
-    assert {place.name: getattr(PAPER, place.name) for place in dataclasses.fields(PAPER)} == PUBLISHED
+    found = {place.name: getattr(PAPER, place.name) for place in dataclasses.fields(PAPER)}
+    assert found == PUBLISHED | {"decoder_attention": None, "cross_attention": None}
     assert Parts() == PAPER
 
 
@@ -55,6 +58,7 @@ def test_a_model_is_made_of_them_and_of_nothing_else():
         "FeedForward": 2 * N,
         "PostNorm": 5 * N,
         "LayerNorm": 5 * N,
+        "Identity": 2,
     }
 
 
@@ -69,3 +73,35 @@ def test_each_can_be_replaced_by_one_of_its_own_signature(place):
     assert published.__name__ not in counted
     ids = torch.tensor([[3, 4, 5]])
     torch.testing.assert_close(model(ids, ids), Transformer(config).eval()(ids, ids))
+
+
+def test_the_three_attentions_can_differ():
+    class InDecoder(MultiHeadAttention):
+        pass
+
+    class Across(MultiHeadAttention):
+        pass
+
+    parts = Parts(decoder_attention=InDecoder, cross_attention=Across)
+    model = Transformer(CONFIGS["paper"], parts)
+    for layer in model.encoder:
+        assert type(layer.self_attention) is MultiHeadAttention
+    for layer in model.decoder:
+        assert (type(layer.self_attention), type(layer.cross_attention)) == (InDecoder, Across)
+
+
+def test_what_ends_a_stack_is_applied_once_to_its_output_also_step_by_step():
+    class Doubled(nn.Module):
+        def __init__(self, _shape) -> None:
+            super().__init__()
+
+        def forward(self, x):
+            return 2.0 * x
+
+    config, ids = CONFIGS["paper"], torch.tensor([[3, 4, 5]])
+    plain, model = Transformer(config).eval(), Transformer(config, Parts(stack_end=Doubled)).eval()
+    torch.testing.assert_close(model.encode(ids), 2.0 * plain.encode(ids))
+    memory = plain.encode(ids)
+    torch.testing.assert_close(model.decode_hidden(ids, memory), 2.0 * plain.decode_hidden(ids, memory))
+    first = IncrementalDecoder(model, ids)(ids[:, :1])
+    torch.testing.assert_close(first, model(ids, ids[:, :1]).detach())

@@ -1,0 +1,162 @@
+"""The departures from the paper's model there are: small frozen values, which a recipe can list.
+
+Paper: none (departures)
+
+A departure is a choice and its numbers; `parts.py` makes of it what a `Transformer` is built of. Two that decide the same
+thing cannot stand together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Any, ClassVar, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from dragoman.errors import ConfigError, first_fault
+from dragoman.model.config import ModelShape
+
+WHERE = "departures.architecture"
+
+
+class Choice(BaseModel):
+    """What all departures have: a name, numbers of their own, and what they stand beside in the paper.
+
+    Attributes:
+        name: what a recipe calls it.
+        decides: what it is about; no other departure about the same stands beside it.
+        instead_of: the paper's own choice.
+        section: where the paper makes it.
+        source: where this one is from.
+    """
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
+
+    name: str
+    decides: ClassVar[str]
+    instead_of: ClassVar[str]
+    section: ClassVar[str]
+    source: ClassVar[str]
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise self._config_error(error) from None
+
+    @classmethod
+    def _config_error(cls, error: ValidationError) -> ConfigError:
+        name = cls.model_fields["name"].default
+        field, message = first_fault(error, name)
+        kind, given = error.errors()[0]["type"], error.errors()[0]["input"]
+        fields = [known for known in cls.model_fields if known != "name"]
+        if kind == "extra_forbidden":
+            message = f"{name} has no field {field}"
+            cure = f"its fields are {', '.join(fields)}" if fields else "it has none"
+        elif kind == "missing":
+            message, cure = f"{name} wants its {field}", f'give it: {{name = "{name}", {field} = ...}}'
+        else:
+            message, cure = f"{name}: {field} is {given!r}: {message}", "change the value"
+        return ConfigError(f"departure {message}", where=WHERE, cure=cure)
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """Its fields but for the name."""
+        return self.model_dump(exclude={"name"})
+
+    @property
+    def source_and_numbers(self) -> str:
+        """Where it is from and its numbers, in words."""
+        return ", ".join(
+            [f"of {self.source}", *(f"{field} {value}" for field, value in self.numbers.items())]
+        )
+
+    def __str__(self) -> str:
+        said = ", ".join(f"{field}={value}" for field, value in self.numbers.items())
+        return f"{self.name}({said})" if said else self.name
+
+    def fault(self, shape: ModelShape, max_length: int) -> str | None:
+        """Why it cannot be had with these sizes and sentences so long; None where it can."""
+        return None
+
+
+class PreNorm(Choice):
+    """Each sub-layer's input is normalized and not its output; a norm ends each stack."""
+
+    name: Literal["pre_norm"] = "pre_norm"
+    decides: ClassVar[str] = "where the norms stand"
+    instead_of: ClassVar[str] = "LayerNorm(x + Sublayer(x))"
+    section: ClassVar[str] = "3.1"
+    source: ClassVar[str] = "Xiong et al. 2020"
+
+
+Departure = PreNorm
+KINDS: dict[str, type[Departure]] = {
+    kind.model_fields["name"].default: kind for kind in (get_args(Departure) or (Departure,))
+}
+
+
+def departures_of(value: object) -> tuple[Departure, ...]:
+    """Departures as a recipe may write them, as values: names, tables with a name, or departures.
+
+    A text is names with commas between them; one table is a list of one.
+
+    Raises:
+        ConfigError: there is no departure of that name, or a value of it is not usable.
+    """
+    match value:
+        case None:
+            return ()
+        case str():
+            return departures_of([name.strip() for name in value.split(",") if name.strip()])
+        case list() | tuple():
+            return tuple(_departure_of(entry) for entry in value)
+        case _:
+            return (_departure_of(value),)
+
+
+def _departure_of(entry: object) -> Departure:
+    match entry:
+        case Departure():
+            return entry
+        case str(name) if name in KINDS:
+            return KINDS[name]()
+        case {"name": str(name), **numbers} if name in KINDS:
+            given: dict[str, Any] = {str(field): number for field, number in numbers.items()}
+            return KINDS[name](**given)
+        case _:
+            raise _unknown(entry)
+
+
+def _unknown(entry: object) -> ConfigError:
+    return ConfigError(
+        f"there is no departure {entry!r}", where=WHERE, cure=f"the departures are {', '.join(KINDS)}"
+    )
+
+
+def check_departures(departures: Sequence[Departure], shape: ModelShape, max_length: int = 1) -> None:
+    """Refuses what makes no sense together, or not with a model of these sizes.
+
+    Args:
+        departures: in any order.
+        shape: sizes of the model.
+        max_length: of the sentences it is trained on, EOS included.
+
+    Raises:
+        ConfigError: names the departures and the reason.
+    """
+    for fault in _faults(departures, shape, max_length):
+        listed = ", ".join(map(str, departures))
+        raise ConfigError(fault, where=f"{WHERE} = {listed}", cure="leave one out, or change it")
+
+
+def _faults(departures: Sequence[Departure], shape: ModelShape, max_length: int) -> Iterator[str]:
+    for one, other in combinations(departures, 2):
+        if one.name == other.name:
+            yield f"departure {one.name} is named twice"
+        elif one.decides == other.decides:
+            yield f"departures {one.name} and {other.name} do not go together: both say {one.decides}"
+    for departure in departures:
+        if (fault := departure.fault(shape, max_length)) is not None:
+            yield f"departure {departure} cannot be had: {fault}"

@@ -1,0 +1,73 @@
+"""The parts of a Transformer that departs from the paper's.
+
+Paper: none (departures)
+
+Each departure says its part of a `_Plan`; the parts are made of the whole, so that the order in which departures are
+listed does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import assert_never
+
+from torch import nn
+
+from dragoman.model.config import ModelConfig, ModelShape
+from dragoman.model.parts import PAPER, Parts
+from dragoman.model.residual import PostNorm, layer_norm
+from dragoman.model.transformer import INITIAL_SEED, Transformer
+from dragoman.variants import departures as asked
+from dragoman.variants.departures import Departure, check_departures
+from dragoman.variants.pre_norm import PreNorm
+
+Norm = Callable[[int], nn.Module]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What the departures have to say, each place as the paper has it until one says otherwise.
+
+    Attributes:
+        norm: width -> norm, wherever one stands.
+        residual: what joins a sub-layer to its input, made with a norm.
+        ends_in_norm: a norm follows the last layer of each stack.
+    """
+
+    norm: Norm = layer_norm
+    residual: Callable[[ModelShape, Norm], nn.Module] = PostNorm
+    ends_in_norm: bool = False
+
+    def parts(self) -> Parts:
+        return replace(
+            PAPER,
+            residual=lambda shape: self.residual(shape, self.norm),
+            stack_end=(lambda shape: self.norm(shape.d_model)) if self.ends_in_norm else PAPER.stack_end,
+        )
+
+
+def parts_of(departures: Sequence[Departure]) -> Parts:
+    """The paper's parts but for what the departures replace. Whether they go together is not looked at here."""
+    return reduce(_with, departures, _Plan()).parts() if departures else PAPER
+
+
+def _with(plan: _Plan, departure: Departure) -> _Plan:
+    match departure:
+        case asked.PreNorm():
+            return replace(plan, residual=PreNorm, ends_in_norm=True)
+        case _:
+            assert_never(departure)
+
+
+def build(
+    config: ModelConfig, departures: Sequence[Departure] = (), *, seed: int | None = INITIAL_SEED
+) -> Transformer:
+    """A Transformer with these departures; see `Transformer` for the rest.
+
+    Raises:
+        ConfigError: the departures do not go together, or not with these sizes.
+    """
+    check_departures(departures, config)
+    return Transformer(config, parts_of(departures), seed=seed)

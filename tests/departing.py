@@ -1,0 +1,28 @@
+"""Small random models that depart from the paper's, for the tests that hold for every departure."""
+
+from __future__ import annotations
+
+import torch
+from random_models import build as build_with_parts
+
+from dragoman.model.config import ModelConfig
+from dragoman.model.transformer import Transformer
+from dragoman.variants.departures import Departure, PreNorm
+from dragoman.variants.parts import parts_of
+
+# Each by itself with numbers of its own, and together what asks most of the parts.
+EACH: dict[str, tuple[Departure, ...]] = {
+    "pre_norm": (PreNorm(),),
+}
+CONFIG = ModelConfig(vocab_size=13, N=2, d_model=12, d_ff=9, h=4, d_k=6, d_v=3, P_drop=0.0)
+
+
+def build(
+    departures: tuple[Departure, ...],
+    config: ModelConfig = CONFIG,
+    *,
+    seed: int = 3,
+    dtype: torch.dtype = torch.float64,
+) -> Transformer:
+    """A model in eval mode none of whose parameters is 0 or 1, tables exact in its number format."""
+    return build_with_parts(config, seed=seed, dtype=dtype, parts=parts_of(departures))

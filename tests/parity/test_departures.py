@@ -1,0 +1,115 @@
+"""What holds for the paper's model holds with every departure: steps equal the whole, batches equal each alone."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from cached_steps import assert_steps_equal
+from departing import CONFIG, EACH, build
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_models import random_ids
+
+from dragoman.model.cache import GROWTH
+from dragoman.model.packed import PackedModel, has_the_papers_parts
+from dragoman.training import explicit
+
+NAMES = sorted(EACH)
+V = CONFIG.vocab_size
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_steps_with_reordered_beams_equal_the_whole(name):
+    assert GROWTH < 20
+    source_ids = random_ids(V, [4, 1], seed=5)
+    assert_steps_equal(build(EACH[name]), source_ids, steps=20, seed=1, widths=range(2, 4), may_drop=False)
+
+
+@settings(max_examples=40)
+@given(
+    name=st.sampled_from(NAMES),
+    lengths=st.lists(st.integers(1, 6), min_size=1, max_size=4),
+    seed=st.integers(0, 2**20),
+)
+def test_sentences_drop_out_change_places_and_beams_grow_and_shrink(name, lengths, seed):
+    model = build(EACH[name], seed=seed)
+    source_ids = random_ids(V, lengths, seed=seed)
+    assert_steps_equal(model, source_ids, steps=5, seed=seed, widths=range(1, 5), may_drop=True)
+
+
+@settings(max_examples=40)
+@given(
+    name=st.sampled_from(NAMES),
+    lengths=st.lists(st.integers(1, 6), min_size=1, max_size=3),
+    more=st.integers(0, 20),
+    seed=st.integers(0, 2**20),
+)
+def test_a_sentence_among_others_and_padding_gives_what_it_gives_alone(name, lengths, more, seed):
+    model = build(EACH[name], seed=seed)
+    source_ids = random_ids(V, lengths, seed=seed)
+    target_ids = random_ids(V, lengths[::-1], seed=seed + 1)
+    got = model(F.pad(source_ids, (0, more)), F.pad(target_ids, (0, more)))
+    for b, (S, T) in enumerate(zip(lengths, lengths[::-1], strict=True)):
+        alone = model(source_ids[b : b + 1, :S], target_ids[b : b + 1, :T])
+        torch.testing.assert_close(got[b, :T], alone[0], rtol=1e-11, atol=1e-11)
+
+
+@settings(max_examples=20)
+@given(name=st.sampled_from(NAMES), seed=st.integers(0, 2**20))
+def test_packed_rows_give_what_each_sentence_gives_alone(name, seed):
+    model = build(EACH[name], seed=seed)
+    sources, targets = random_ids(V, [3, 2], seed=seed), random_ids(V, [2, 4], seed=seed + 1)
+    packed = model(
+        torch.cat([sources[0, :3], sources[1, :2]])[None],
+        torch.cat([targets[0, :2], targets[1, :4]])[None],
+        source_segments=torch.tensor([[1, 1, 1, 2, 2]]),
+        target_segments=torch.tensor([[1, 1, 2, 2, 2, 2]]),
+    )
+    alone = [model(sources[:1, :3], targets[:1, :2]), model(sources[1:, :2], targets[1:, :4])]
+    torch.testing.assert_close(packed[0], torch.cat([a[0] for a in alone]), rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_future_is_not_seen(name):
+    model = build(EACH[name])
+    source_ids, target_ids = random_ids(V, [5], seed=1), random_ids(V, [6], seed=2)
+    other = target_ids.clone()
+    other[0, 3:] = 1 + other[0, 3:] % (V - 1)
+    got, want = model(source_ids, other), model(source_ids, target_ids)
+    torch.testing.assert_close(got[0, :3], want[0, :3], rtol=1e-12, atol=1e-12)
+    assert (got[0, 3:] - want[0, 3:]).abs().max() > 1e-6
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_another_model_than_the_papers(name):
+    """A departure that computed what the paper's parts do would be none."""
+    source_ids, target_ids = random_ids(V, [5, 3], seed=1), random_ids(V, [4, 4], seed=2)
+    plain = build(())
+    model = build(EACH[name])
+    shared = dict(plain.named_parameters())
+    with torch.no_grad():
+        for key, parameter in model.named_parameters():
+            if key in shared and shared[key].shape == parameter.shape:
+                parameter.copy_(shared[key])
+    model.train()
+    torch.manual_seed(1)
+    assert (model(source_ids, target_ids) - plain(source_ids, target_ids)).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_kernels_for_the_papers_model_step_aside(name):
+    model = build(EACH[name], dtype=torch.float32)
+    assert not has_the_papers_parts(model)
+    assert PackedModel.of(model) is None
+    assert explicit.serves(model) is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_weight_has_a_gradient(name):
+    model = build(EACH[name]).train()
+    ids = random_ids(V, [5, 3], seed=1)
+    model(ids, ids).sin().sum().backward()
+    for key, parameter in model.named_parameters():
+        assert parameter.grad is not None, key
+        assert (parameter.grad != 0).any(), key

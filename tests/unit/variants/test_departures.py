@@ -1,0 +1,145 @@
+"""Departures as values: how a recipe writes them, what is refused, and what is said of each."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from departing import EACH
+from pydantic import ValidationError
+
+from dragoman.errors import ConfigError
+from dragoman.model.config import ModelShape
+from dragoman.recipe import DepartureSection, Recipe
+from dragoman.recipes.named import tiny
+from dragoman.standing import standing
+from dragoman.variants.departures import KINDS, PreNorm, check_departures, departures_of
+
+SECTION = "departures.architecture"
+
+
+def asked(text: str) -> tuple[object, ...]:
+    return tiny().with_changes([f"{SECTION}={text}"]).departures.architecture
+
+
+def test_none_by_default_and_then_no_recipe_shows_them():
+    assert Recipe().departures.architecture == ()
+    assert "departures" not in Recipe().to_toml()
+    assert Recipe.from_toml("[departures]\narchitecture = []") == Recipe()
+    assert asked("none") == asked("[]") == asked('""') == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["pre_norm", '"pre_norm"', '["pre_norm"]', '{name = "pre_norm"}', '[{name = "pre_norm"}]', " pre_norm, "],
+)
+def test_ways_to_write_one(text):
+    assert asked(text) == (PreNorm(),)
+
+
+def test_as_values_in_python():
+    recipe = Recipe(departures=DepartureSection(architecture=[PreNorm()]))
+    assert recipe.departures.architecture == (PreNorm(),)
+    assert departures_of(PreNorm()) == departures_of([PreNorm()]) == (PreNorm(),)
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_a_recipe_gives_them_back(name, tmp_path):
+    recipe = Recipe(
+        model=ModelShape(N=1, d_model=12, d_ff=9, h=4, d_k=6, d_v=3),
+        departures=DepartureSection(architecture=EACH[name]),
+    )
+    assert recipe.departures.architecture == EACH[name]
+    (tmp_path / "r.toml").write_text(recipe.to_toml(), encoding="utf-8")
+    again = Recipe.from_file(tmp_path / "r.toml")
+    assert again == recipe
+    assert again.to_toml() == recipe.to_toml()
+    assert Recipe(**recipe.model_dump()) == recipe
+    assert recipe.with_changes(["training.seed=2"]).departures == recipe.departures
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("post_norm", "there is no departure 'post_norm'"),
+        ("pre_norm,nothing", "there is no departure 'nothing'"),
+        ("[3]", "there is no departure 3"),
+        ("{x = 1}", "there is no departure {'x': 1}"),
+        ("{name = [1]}", "there is no departure"),
+        ("5", "there is no departure 5"),
+        ("true", "there is no departure True"),
+    ],
+)
+def test_an_unknown_one_is_refused_and_the_known_ones_are_named(text, said):
+    with pytest.raises(ConfigError) as caught:
+        asked(text)
+    assert said in str(caught.value)
+    assert all(name in str(caught.value) for name in KINDS)
+    assert SECTION in str(caught.value)
+
+
+def test_in_a_file_too(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('[departures]\narchitecture = ["nothing"]\n', encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        Recipe.from_file(path)
+    assert "there is no departure 'nothing'" in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+# Notation, and what the error says.
+REFUSED = {
+    "pre_norm,pre_norm": "departure pre_norm is named twice",
+    '{name = "pre_norm", x = 1}': "departure pre_norm has no field x",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_makes_no_sense_is_refused_with_the_reason(text):
+    with pytest.raises(ConfigError, match=re.escape(REFUSED[text])) as caught:
+        asked(text)
+    assert SECTION in str(caught.value)
+    assert caught.value.cure
+
+
+def test_values_are_frozen_and_equal_by_value():
+    with pytest.raises(ValidationError, match="frozen"):
+        PreNorm().name = "other"
+    assert PreNorm() == PreNorm()
+    assert hash(PreNorm()) == hash(PreNorm())
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_each_says_what_it_decides_and_where_it_is_from(name):
+    kind = KINDS[name]
+    assert kind.model_fields["name"].default == name
+    assert kind.__doc__
+    assert kind.decides
+    assert kind.instead_of
+    assert re.fullmatch(r"[3](\.\d)*", kind.section)
+    assert re.search(r"\b(19|20)\d\d\b", kind.source)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_there_is_an_example_of_each_for_the_tests_that_hold_for_all(name):
+    assert any(departure.name == name for made in EACH.values() for departure in made)
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_the_banner_names_each_under_architecture(name):
+    recipe = tiny().model_copy(update={"departures": DepartureSection(architecture=EACH[name])})
+    found = standing(recipe)
+    assert [d.field for d in found.departures] == [departure.name for departure in EACH[name]]
+    banner = found.banner("tiny")
+    for departure in EACH[name]:
+        assert f"{departure.name} of {departure.source}" in banner
+        assert all(f"{field} {value}" in banner for field, value in departure.numbers.items())
+    assert banner.endswith(", recipe as published, scale: tiny")
+
+
+def test_as_text():
+    assert str(PreNorm()) == "pre_norm"
+
+
+def test_checks_of_nothing_pass():
+    check_departures((), ModelShape())
