@@ -91,10 +91,18 @@ class PreNorm(Choice):
     source: ClassVar[str] = "Xiong et al. 2020"
 
 
-Departure = PreNorm
-KINDS: dict[str, type[Departure]] = {
-    kind.model_fields["name"].default: kind for kind in (get_args(Departure) or (Departure,))
-}
+class RMSNorm(Choice):
+    """Norms divide by the root mean square and do not center."""
+
+    name: Literal["rms_norm"] = "rms_norm"
+    decides: ClassVar[str] = "what a norm is"
+    instead_of: ClassVar[str] = "LayerNorm"
+    section: ClassVar[str] = "3.1"
+    source: ClassVar[str] = "Zhang & Sennrich 2019"
+
+
+Departure = PreNorm | RMSNorm
+KINDS: dict[str, type[Departure]] = {kind.model_fields["name"].default: kind for kind in get_args(Departure)}
 
 
 def departures_of(value: object) -> tuple[Departure, ...]:
@@ -117,9 +125,9 @@ def departures_of(value: object) -> tuple[Departure, ...]:
 
 
 def _departure_of(entry: object) -> Departure:
+    if isinstance(entry, Departure):
+        return entry
     match entry:
-        case Departure():
-            return entry
         case str(name) if name in KINDS:
             return KINDS[name]()
         case {"name": str(name), **numbers} if name in KINDS:

@@ -22,6 +22,7 @@ from dragoman.model.transformer import INITIAL_SEED, Transformer
 from dragoman.variants import departures as asked
 from dragoman.variants.departures import Departure, check_departures
 from dragoman.variants.pre_norm import PreNorm
+from dragoman.variants.rms_norm import rms_norm
 
 Norm = Callable[[int], nn.Module]
 
@@ -57,6 +58,8 @@ def _with(plan: _Plan, departure: Departure) -> _Plan:
     match departure:
         case asked.PreNorm():
             return replace(plan, residual=PreNorm, ends_in_norm=True)
+        case asked.RMSNorm():
+            return replace(plan, norm=rms_norm)
         case _:
             assert_never(departure)
 
