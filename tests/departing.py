@@ -7,7 +7,7 @@ from random_models import build as build_with_parts
 
 from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import Transformer
-from dragoman.variants.departures import Departure, PreNorm, RMSNorm
+from dragoman.variants.departures import GEGLU, GLU, Departure, PreNorm, RMSNorm, SwiGLU
 from dragoman.variants.parts import parts_of
 
 # Each by itself with numbers of its own, and together what asks most of the parts.
@@ -15,6 +15,9 @@ EACH: dict[str, tuple[Departure, ...]] = {
     "pre_norm": (PreNorm(),),
     "rms_norm": (RMSNorm(),),
     "pre_norm and rms_norm": (PreNorm(), RMSNorm()),
+    "glu": (GLU(d_ff="kept"),),
+    "geglu": (GEGLU(d_ff="two_thirds"),),
+    "swiglu": (SwiGLU(d_ff="two_thirds"),),
 }
 CONFIG = ModelConfig(vocab_size=13, N=2, d_model=12, d_ff=9, h=4, d_k=6, d_v=3, P_drop=0.0)
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 import torch
 import torch.nn.functional as F
 from cached_steps import assert_steps_equal
 from departing import CONFIG, EACH, build
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_models import random_ids
+from tiny_runs import SOURCE_WORDS
 
 from dragoman.model.cache import GROWTH
+from dragoman.model.config import ModelConfig
 from dragoman.model.packed import PackedModel, has_the_papers_parts
 from dragoman.training import explicit
+from dragoman.translator import Translator
+from dragoman.variants.parts import build as build_untrained
 
 NAMES = sorted(EACH)
 V = CONFIG.vocab_size
@@ -113,3 +119,24 @@ def test_every_weight_has_a_gradient(name):
     for key, parameter in model.named_parameters():
         assert parameter.grad is not None, key
         assert (parameter.grad != 0).any(), key
+
+
+# A model that has learned nothing: its choices are as near to ties as they come.
+SIZES = {"N": 1, "d_model": 36, "d_ff": 50, "h": 4, "d_k": 10, "d_v": 7}
+
+
+@settings(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(order=st.permutations(range(9)), rows=st.sampled_from([2, 7, None]), seed=st.integers(0, 2**20))
+@pytest.mark.parametrize("name", NAMES)
+def test_a_translation_is_the_same_to_the_bit_whatever_is_beside_it(name, order, rows, seed, small_corpus):
+    subwords = small_corpus.source_subwords
+    model = build_untrained(ModelConfig(vocab_size=subwords.vocab_size, **SIZES), EACH[name], seed=7).eval()
+    draw = random.Random(seed)
+    units = [" ".join(draw.choices(SOURCE_WORDS, k=draw.choice((1, 2, 7, 20)))) for _ in order]
+    alone = Translator(model, subwords, subwords, max_source_tokens=64, batch_rows=1)
+    beside = Translator(model, subwords, subwords, max_source_tokens=64, batch_rows=rows)
+    wanted = alone.translate(units, max_extra=0, n_best=2)
+    assert beside.translate([units[k] for k in order], max_extra=0, n_best=2) == [wanted[k] for k in order]
+    targets = [t.text for t in wanted]
+    scores = alone.score(units, targets)
+    assert beside.score([units[k] for k in order], [targets[k] for k in order]) == [scores[k] for k in order]

@@ -16,11 +16,13 @@ from typing import assert_never
 from torch import nn
 
 from dragoman.model.config import ModelConfig, ModelShape
+from dragoman.model.feed_forward import FeedForward
 from dragoman.model.parts import PAPER, Parts
 from dragoman.model.residual import PostNorm, layer_norm
 from dragoman.model.transformer import INITIAL_SEED, Transformer
 from dragoman.variants import departures as asked
 from dragoman.variants.departures import Departure, check_departures
+from dragoman.variants.gated import GATES, GatedFeedForward, gated_width
 from dragoman.variants.pre_norm import PreNorm
 from dragoman.variants.rms_norm import rms_norm
 
@@ -35,15 +37,18 @@ class _Plan:
         norm: width -> norm, wherever one stands.
         residual: what joins a sub-layer to its input, made with a norm.
         ends_in_norm: a norm follows the last layer of each stack.
+        feed_forward: the position-wise network.
     """
 
     norm: Norm = layer_norm
     residual: Callable[[ModelShape, Norm], nn.Module] = PostNorm
     ends_in_norm: bool = False
+    feed_forward: Callable[[ModelShape], nn.Module] = FeedForward
 
     def parts(self) -> Parts:
         return replace(
             PAPER,
+            feed_forward=self.feed_forward,
             residual=lambda shape: self.residual(shape, self.norm),
             stack_end=(lambda shape: self.norm(shape.d_model)) if self.ends_in_norm else PAPER.stack_end,
         )
@@ -60,6 +65,11 @@ def _with(plan: _Plan, departure: Departure) -> _Plan:
             return replace(plan, residual=PreNorm, ends_in_norm=True)
         case asked.RMSNorm():
             return replace(plan, norm=rms_norm)
+        case asked.GLU() | asked.GEGLU() | asked.SwiGLU():
+            gate, rule = GATES[departure.name], departure.d_ff
+            return replace(
+                plan, feed_forward=lambda shape: GatedFeedForward(shape, gate, gated_width(shape.d_ff, rule))
+            )
         case _:
             assert_never(departure)
 

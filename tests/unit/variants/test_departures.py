@@ -13,7 +13,7 @@ from dragoman.model.config import ModelShape
 from dragoman.recipe import DepartureSection, Recipe
 from dragoman.recipes.named import tiny
 from dragoman.standing import standing
-from dragoman.variants.departures import KINDS, PreNorm, check_departures, departures_of
+from dragoman.variants.departures import GEGLU, KINDS, PreNorm, check_departures, departures_of
 
 SECTION = "departures.architecture"
 
@@ -91,6 +91,11 @@ def test_in_a_file_too(tmp_path):
 REFUSED = {
     "pre_norm,pre_norm": "departure pre_norm is named twice",
     '{name = "pre_norm", x = 1}': "departure pre_norm has no field x",
+    "swiglu": "departure swiglu wants its d_ff",
+    '{name = "glu", d_ff = "half"}': "departure glu: d_ff is 'half': it should be 'kept' or 'two_thirds'",
+    '[{name = "glu", d_ff = "kept"}, {name = "geglu", d_ff = "kept"}]': (
+        "departures glu and geglu do not go together: both say what the feed-forward network is"
+    ),
 }
 
 
@@ -139,6 +144,20 @@ def test_the_banner_names_each_under_architecture(name):
 
 def test_as_text():
     assert str(PreNorm()) == "pre_norm"
+
+
+# What cannot be had with the sizes of a model, and what is said.
+TOO_SMALL = {
+    "geglu": (GEGLU(d_ff="two_thirds"), {"d_ff": 1}, "no two thirds of a d_ff of 1"),
+}
+
+
+@pytest.mark.parametrize("name", TOO_SMALL)
+def test_sizes_that_do_not_allow_one_are_named(name):
+    departure, sizes, said = TOO_SMALL[name]
+    with pytest.raises(ConfigError, match=re.escape(said)) as caught:
+        Recipe(model=ModelShape(**sizes), departures=DepartureSection(architecture=(departure,)))
+    assert str(departure) in str(caught.value)
 
 
 def test_checks_of_nothing_pass():
