@@ -6,9 +6,11 @@ import torch
 from random_models import build as build_with_parts
 
 from dragoman.model.config import ModelConfig
+from dragoman.model.position import INITIAL_LENGTH
 from dragoman.model.transformer import Transformer
-from dragoman.variants.departures import GEGLU, GLU, Departure, PreNorm, RMSNorm, SwiGLU
+from dragoman.variants.departures import GEGLU, GLU, Departure, PreNorm, RMSNorm, Rope, SwiGLU
 from dragoman.variants.parts import parts_of
+from dragoman.variants.rope import Rotation, rotations
 
 # Each by itself with numbers of its own, and together what asks most of the parts.
 EACH: dict[str, tuple[Departure, ...]] = {
@@ -18,6 +20,7 @@ EACH: dict[str, tuple[Departure, ...]] = {
     "glu": (GLU(d_ff="kept"),),
     "geglu": (GEGLU(d_ff="two_thirds"),),
     "swiglu": (SwiGLU(d_ff="two_thirds"),),
+    "rope": (Rope(base=50.0),),
 }
 CONFIG = ModelConfig(vocab_size=13, N=2, d_model=12, d_ff=9, h=4, d_k=6, d_v=3, P_drop=0.0)
 
@@ -30,4 +33,8 @@ def build(
     dtype: torch.dtype = torch.float64,
 ) -> Transformer:
     """A model in eval mode none of whose parameters is 0 or 1, tables exact in its number format."""
-    return build_with_parts(config, seed=seed, dtype=dtype, parts=parts_of(departures))
+    model = build_with_parts(config, seed=seed, dtype=dtype, parts=parts_of(departures))
+    for module in model.modules():
+        if isinstance(module, Rotation):
+            module.table = rotations(INITIAL_LENGTH, module.d_k, module.base).to(dtype)
+    return model

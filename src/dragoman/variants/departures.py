@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dragoman.errors import ConfigError, first_fault
 from dragoman.model.config import ModelShape
 
 WHERE = "departures.architecture"
+POSITIONS = "how positions are told"
+SINUSOIDS = "sines and cosines of 10000^(2i/d_model), by turns"
 
 
 class Choice(BaseModel):
@@ -138,7 +140,25 @@ class SwiGLU(_Gated):
     name: Literal["swiglu"] = "swiglu"
 
 
-Departure = PreNorm | RMSNorm | GLU | GEGLU | SwiGLU
+class Rope(Choice):
+    """Queries and keys are turned by their positions, and nothing is added to the embeddings.
+
+    Attributes:
+        base: the slowest pair of coordinates turns by one radian in nearly so many positions.
+    """
+
+    name: Literal["rope"] = "rope"
+    base: Annotated[float, Field(gt=1.0)] = 10_000.0
+    decides: ClassVar[str] = POSITIONS
+    instead_of: ClassVar[str] = SINUSOIDS
+    section: ClassVar[str] = "3.5"
+    source: ClassVar[str] = "Su et al. 2021"
+
+    def fault(self, shape: ModelShape) -> str | None:
+        return f"pairs of coordinates are turned, and d_k {shape.d_k} is odd" if shape.d_k % 2 else None
+
+
+Departure = PreNorm | RMSNorm | GLU | GEGLU | SwiGLU | Rope
 KINDS: dict[str, type[Departure]] = {kind.model_fields["name"].default: kind for kind in get_args(Departure)}
 
 

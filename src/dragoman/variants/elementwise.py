@@ -1,8 +1,9 @@
 """Functions of single numbers whose result does not depend on where a number stands.
 
 Paper: none (numerics)
-Silent: the last bit of a sigmoid or an error function. A processor takes many numbers at once, and what is left at the end
-one by one, by another formula: a sentence alone would then differ in its last bits from the same among many. So, in float32 on a CPU and where no gradient is wanted, there is nothing left at the end.
+Silent: the last bit of a sigmoid or an error function. A processor takes many numbers at once, and what is left at the
+end one by one, by another formula: a sentence alone would then differ in its last bits from the same among many. So,
+in float32 on a CPU and where no gradient is wanted, there is nothing left at the end.
 """
 
 from __future__ import annotations

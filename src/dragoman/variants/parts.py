@@ -11,20 +11,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import assert_never
+from typing import Any, assert_never
 
 from torch import nn
 
+from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.config import ModelConfig, ModelShape
 from dragoman.model.feed_forward import FeedForward
-from dragoman.model.parts import PAPER, Parts
+from dragoman.model.parts import PAPER, Build, Parts
 from dragoman.model.residual import PostNorm, layer_norm
 from dragoman.model.transformer import INITIAL_SEED, Transformer
 from dragoman.variants import departures as asked
+from dragoman.variants.attention import NONE, OpenAttention, Pieces
 from dragoman.variants.departures import Departure, check_departures
 from dragoman.variants.gated import GATES, GatedFeedForward, gated_width
+from dragoman.variants.no_position import NoPosition
 from dragoman.variants.pre_norm import PreNorm
 from dragoman.variants.rms_norm import rms_norm
+from dragoman.variants.rope import Rotation
 
 Norm = Callable[[int], nn.Module]
 
@@ -38,20 +42,40 @@ class _Plan:
         residual: what joins a sub-layer to its input, made with a norm.
         ends_in_norm: a norm follows the last layer of each stack.
         feed_forward: the position-wise network.
+        encoder, decoder, across: pieces of attention in the encoder, in the decoder over itself, and over the encoder's
+            output.
+        position: d_model -> what adds positions to embeddings.
     """
 
     norm: Norm = layer_norm
     residual: Callable[[ModelShape, Norm], nn.Module] = PostNorm
     ends_in_norm: bool = False
     feed_forward: Callable[[ModelShape], nn.Module] = FeedForward
+    encoder: Pieces = NONE
+    decoder: Pieces = NONE
+    across: Pieces = NONE
+    position: Callable[[int], nn.Module] = PAPER.position
+
+    def with_attention_over_itself(self, **pieces: Any) -> _Plan:
+        """These pieces in the encoder's and the decoder's attention over itself."""
+        return replace(self, encoder=replace(self.encoder, **pieces), decoder=replace(self.decoder, **pieces))
 
     def parts(self) -> Parts:
         return replace(
             PAPER,
+            attention=_attention(self.encoder),
+            decoder_attention=_attention(self.decoder),
+            cross_attention=_attention(self.across),
             feed_forward=self.feed_forward,
+            position=self.position,
             residual=lambda shape: self.residual(shape, self.norm),
             stack_end=(lambda shape: self.norm(shape.d_model)) if self.ends_in_norm else PAPER.stack_end,
         )
+
+
+def _attention(pieces: Pieces) -> Build:
+    """The paper's own where there is nothing to put into it."""
+    return MultiHeadAttention if pieces == NONE else lambda shape: OpenAttention(shape, pieces)
 
 
 def parts_of(departures: Sequence[Departure]) -> Parts:
@@ -70,6 +94,9 @@ def _with(plan: _Plan, departure: Departure) -> _Plan:
             return replace(
                 plan, feed_forward=lambda shape: GatedFeedForward(shape, gate, gated_width(shape.d_ff, rule))
             )
+        case asked.Rope(base=base):
+            plan = plan.with_attention_over_itself(rotation=lambda shape: Rotation(shape.d_k, base))
+            return replace(plan, position=NoPosition)
         case _:
             assert_never(departure)
 

@@ -13,7 +13,7 @@ from dragoman.model.config import ModelShape
 from dragoman.recipe import DepartureSection, Recipe
 from dragoman.recipes.named import tiny
 from dragoman.standing import standing
-from dragoman.variants.departures import GEGLU, KINDS, PreNorm, check_departures, departures_of
+from dragoman.variants.departures import GEGLU, KINDS, PreNorm, Rope, check_departures, departures_of
 
 SECTION = "departures.architecture"
 
@@ -92,6 +92,8 @@ REFUSED = {
     "pre_norm,pre_norm": "departure pre_norm is named twice",
     '{name = "pre_norm", x = 1}': "departure pre_norm has no field x",
     "swiglu": "departure swiglu wants its d_ff",
+    '{name = "rope", base = 1.0}': "departure rope: base is 1.0: it should be greater than 1",
+    '{name = "rope", base = "big"}': "departure rope: base is 'big'",
     '{name = "glu", d_ff = "half"}': "departure glu: d_ff is 'half': it should be 'kept' or 'two_thirds'",
     '[{name = "glu", d_ff = "kept"}, {name = "geglu", d_ff = "kept"}]': (
         "departures glu and geglu do not go together: both say what the feed-forward network is"
@@ -144,11 +146,13 @@ def test_the_banner_names_each_under_architecture(name):
 
 def test_as_text():
     assert str(PreNorm()) == "pre_norm"
+    assert str(Rope(base=50)) == "rope(base=50.0)"
 
 
 # What cannot be had with the sizes of a model, and what is said.
 TOO_SMALL = {
     "geglu": (GEGLU(d_ff="two_thirds"), {"d_ff": 1}, "no two thirds of a d_ff of 1"),
+    "rope": (Rope(), {"d_k": 5}, "pairs of coordinates are turned, and d_k 5 is odd"),
 }
 
 

@@ -1,0 +1,121 @@
+"""Multi-head attention with places for what departures put into it.
+
+Paper: none (departures)
+
+Each piece is in the file of its own source; here they are joined, so that any of them go together. Without pieces it is
+the paper's attention.
+
+B batch, h heads, Q query positions, K key positions, d_k, d_v as in the paper, n hypotheses of a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from dragoman.model.attention import attend, join_heads, split_heads
+from dragoman.model.cache import LayerCache
+from dragoman.model.config import ModelShape
+from dragoman.model.initialize import glorot_uniform_
+from dragoman.model.linear import linear
+from dragoman.variants.rope import Rotation
+
+Heads = Float[Tensor, "B h L d"]
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """What is other than in the paper.
+
+    Attributes:
+        rotation: turns queries and keys by their positions; of attention over itself.
+    """
+
+    rotation: Callable[[ModelShape], Rotation] | None = None
+
+
+NONE = Pieces()
+
+
+class OpenAttention(nn.Module):
+    """Concat(head_1..head_h) W^O, as `model.attention.MultiHeadAttention`, with pieces.
+
+    Args:
+        shape: sizes (d_model, h, d_k, d_v).
+        pieces: what is other than in the paper.
+    """
+
+    def __init__(self, shape: ModelShape, pieces: Pieces) -> None:
+        super().__init__()
+        self.h, self.d_k, self.d_v = shape.h, shape.d_k, shape.d_v
+        self.W_QKV = nn.Parameter(torch.empty(sum(self.widths()), shape.d_model))
+        self.W_O = nn.Parameter(torch.empty(shape.d_model, self.h * self.d_v))
+        self.rotation = None if pieces.rotation is None else pieces.rotation(shape)
+
+    def widths(self) -> list[int]:
+        """Rows of `W_QKV` that make queries, keys and values."""
+        return [self.h * self.d_k, self.h * self.d_k, self.h * self.d_v]
+
+    def initialize(self, generator: torch.Generator) -> None:
+        """Glorot uniform, each of W^Q, W^K, W^V and W^O by its own sizes."""
+        for matrix in (*self.W_QKV.split_with_sizes(self.widths()), self.W_O):
+            glorot_uniform_(matrix, generator)
+
+    def self_projections(self, x: Float[Tensor, "B L d_model"], first: int) -> tuple[Heads, Heads, Heads]:
+        """Queries, keys and values of one sequence, whose first position is `first`."""
+        Q, K, V = linear(x, self.W_QKV).split_with_sizes(self.widths(), dim=-1)
+        return self._queries(Q, first), self._keys(K, first), split_heads(V, self.h)
+
+    def queries(self, x: Float[Tensor, "B Q d_model"]) -> Heads:
+        """Queries to another sequence."""
+        return self._queries(linear(x, self.W_QKV[: self.h * self.d_k]), 0)
+
+    def keys_values(self, y: Float[Tensor, "B K d_model"]) -> tuple[Heads, Heads]:
+        """Keys and values of another sequence."""
+        K, V = linear(y, self.W_QKV[self.h * self.d_k :]).split_with_sizes(self.widths()[1:], dim=-1)
+        return self._keys(K, 0), split_heads(V, self.h)
+
+    def _queries(self, Q: Tensor, first: int) -> Tensor:
+        heads = split_heads(Q, self.h)
+        return heads if self.rotation is None else self.rotation(heads, first)
+
+    def _keys(self, K: Tensor, first: int) -> Tensor:
+        heads = split_heads(K, self.h)
+        return heads if self.rotation is None else self.rotation(heads, first)
+
+    def attend(
+        self, Q: Heads, K: Heads, V: Heads, mask: Bool[Tensor, "#B 1 #Q K"] | None
+    ) -> Float[Tensor, "B h Q d_v"]:
+        """Eq. 1."""
+        return attend(Q, K, V, mask)
+
+    def output(self, heads: Heads) -> Float[Tensor, "B L d_model"]:
+        """Concat(head_1..head_h) W^O."""
+        return linear(join_heads(heads), self.W_O)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B Q d_model"],
+        y: Float[Tensor, "B K d_model"] | None = None,
+        mask: Bool[Tensor, "#B 1 #Q K"] | None = None,
+    ) -> Float[Tensor, "B Q d_model"]:
+        """Attention of x over y, or of x over itself where y is None."""
+        if y is None:
+            Q, K, V = self.self_projections(x, 0)
+        else:
+            Q, (K, V) = self.queries(x), self.keys_values(y)
+        return self.output(self.attend(Q, K, V, mask))
+
+    def step(self, x: Float[Tensor, "B n d_model"], cache: LayerCache) -> Float[Tensor, "B n d_model"]:
+        """Attention of the newest position of each hypothesis over its prefix, which the cache holds."""
+        Q, K, V = self.self_projections(x.reshape(-1, 1, x.shape[-1]), cache.length)
+        return self.output(self.attend(Q, *cache.append(K, V), None)).view_as(x)
+
+    def step_across(self, x: Float[Tensor, "B n d_model"], cache: LayerCache) -> Float[Tensor, "B n d_model"]:
+        """Attention of the hypotheses, as queries beside each other, over their source's keys and values."""
+        heads = self.attend(self.queries(x), cache.source_K, cache.source_V, cache.source_mask)
+        return self.output(heads)
