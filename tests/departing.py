@@ -8,7 +8,17 @@ from random_models import build as build_with_parts
 from dragoman.model.config import ModelConfig
 from dragoman.model.position import INITIAL_LENGTH
 from dragoman.model.transformer import Transformer
-from dragoman.variants.departures import GEGLU, GLU, Departure, PreNorm, RMSNorm, Rope, SwiGLU
+from dragoman.variants.departures import (
+    GEGLU,
+    GLU,
+    Departure,
+    GroupedQuery,
+    MultiQuery,
+    PreNorm,
+    RMSNorm,
+    Rope,
+    SwiGLU,
+)
 from dragoman.variants.parts import parts_of
 from dragoman.variants.rope import Rotation, rotations
 
@@ -21,6 +31,9 @@ EACH: dict[str, tuple[Departure, ...]] = {
     "geglu": (GEGLU(d_ff="two_thirds"),),
     "swiglu": (SwiGLU(d_ff="two_thirds"),),
     "rope": (Rope(base=50.0),),
+    "grouped_query": (GroupedQuery(groups=2),),
+    "multi_query": (MultiQuery(),),
+    "rope and multi_query": (Rope(), MultiQuery()),
 }
 CONFIG = ModelConfig(vocab_size=13, N=2, d_model=12, d_ff=9, h=4, d_k=6, d_v=3, P_drop=0.0)
 

@@ -5,7 +5,8 @@ Paper: none (departures)
 Each piece is in the file of its own source; here they are joined, so that any of them go together. Without pieces it is
 the paper's attention.
 
-B batch, h heads, Q query positions, K key positions, d_k, d_v as in the paper, n hypotheses of a sentence.
+B batch, h heads, g groups of them, Q query positions, K key positions, d_k, d_v as in the paper, n hypotheses of a
+sentence.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dragoman.model.cache import LayerCache
 from dragoman.model.config import ModelShape
 from dragoman.model.initialize import glorot_uniform_
 from dragoman.model.linear import linear
+from dragoman.variants.grouped_query import as_heads, as_more_queries, for_more_queries
 from dragoman.variants.rope import Rotation
 
 Heads = Float[Tensor, "B h L d"]
@@ -32,9 +34,11 @@ class Pieces:
     """What is other than in the paper.
 
     Attributes:
+        groups: heads of keys and values, each of which serves as many heads of queries; None: one for each.
         rotation: turns queries and keys by their positions; of attention over itself.
     """
 
+    groups: int | None = None
     rotation: Callable[[ModelShape], Rotation] | None = None
 
 
@@ -52,13 +56,14 @@ class OpenAttention(nn.Module):
     def __init__(self, shape: ModelShape, pieces: Pieces) -> None:
         super().__init__()
         self.h, self.d_k, self.d_v = shape.h, shape.d_k, shape.d_v
+        self.groups = shape.h if pieces.groups is None else pieces.groups
         self.W_QKV = nn.Parameter(torch.empty(sum(self.widths()), shape.d_model))
         self.W_O = nn.Parameter(torch.empty(shape.d_model, self.h * self.d_v))
         self.rotation = None if pieces.rotation is None else pieces.rotation(shape)
 
     def widths(self) -> list[int]:
         """Rows of `W_QKV` that make queries, keys and values."""
-        return [self.h * self.d_k, self.h * self.d_k, self.h * self.d_v]
+        return [self.h * self.d_k, self.groups * self.d_k, self.groups * self.d_v]
 
     def initialize(self, generator: torch.Generator) -> None:
         """Glorot uniform, each of W^Q, W^K, W^V and W^O by its own sizes."""
@@ -68,7 +73,7 @@ class OpenAttention(nn.Module):
     def self_projections(self, x: Float[Tensor, "B L d_model"], first: int) -> tuple[Heads, Heads, Heads]:
         """Queries, keys and values of one sequence, whose first position is `first`."""
         Q, K, V = linear(x, self.W_QKV).split_with_sizes(self.widths(), dim=-1)
-        return self._queries(Q, first), self._keys(K, first), split_heads(V, self.h)
+        return self._queries(Q, first), self._keys(K, first), split_heads(V, self.groups)
 
     def queries(self, x: Float[Tensor, "B Q d_model"]) -> Heads:
         """Queries to another sequence."""
@@ -77,21 +82,28 @@ class OpenAttention(nn.Module):
     def keys_values(self, y: Float[Tensor, "B K d_model"]) -> tuple[Heads, Heads]:
         """Keys and values of another sequence."""
         K, V = linear(y, self.W_QKV[self.h * self.d_k :]).split_with_sizes(self.widths()[1:], dim=-1)
-        return self._keys(K, 0), split_heads(V, self.h)
+        return self._keys(K, 0), split_heads(V, self.groups)
 
     def _queries(self, Q: Tensor, first: int) -> Tensor:
         heads = split_heads(Q, self.h)
         return heads if self.rotation is None else self.rotation(heads, first)
 
     def _keys(self, K: Tensor, first: int) -> Tensor:
-        heads = split_heads(K, self.h)
+        heads = split_heads(K, self.groups)
         return heads if self.rotation is None else self.rotation(heads, first)
 
     def attend(
-        self, Q: Heads, K: Heads, V: Heads, mask: Bool[Tensor, "#B 1 #Q K"] | None
+        self,
+        Q: Float[Tensor, "B h Q d_k"],
+        K: Float[Tensor, "B g K d_k"],
+        V: Float[Tensor, "B g K d_v"],
+        mask: Bool[Tensor, "#B 1 #Q K"] | None,
     ) -> Float[Tensor, "B h Q d_v"]:
-        """Eq. 1."""
-        return attend(Q, K, V, mask)
+        """Eq. 1, the heads of a group being queries to the same keys."""
+        if self.groups == self.h:
+            return attend(Q, K, V, mask)
+        mask = for_more_queries(mask, self.h // self.groups)
+        return as_heads(attend(as_more_queries(Q, self.groups), K, V, mask), self.h)
 
     def output(self, heads: Heads) -> Float[Tensor, "B L d_model"]:
         """Concat(head_1..head_h) W^O."""

@@ -19,6 +19,7 @@ from dragoman.model.config import ModelShape
 
 WHERE = "departures.architecture"
 POSITIONS = "how positions are told"
+KEYS, KEYS_OF_EACH = "which heads share keys and values", "keys and values of each head's own"
 SINUSOIDS = "sines and cosines of 10000^(2i/d_model), by turns"
 
 
@@ -158,7 +159,35 @@ class Rope(Choice):
         return f"pairs of coordinates are turned, and d_k {shape.d_k} is odd" if shape.d_k % 2 else None
 
 
-Departure = PreNorm | RMSNorm | GLU | GEGLU | SwiGLU | Rope
+class GroupedQuery(Choice):
+    """In the decoder, heads of a group share keys and values.
+
+    Attributes:
+        groups: heads of keys and values; a divisor of h.
+    """
+
+    name: Literal["grouped_query"] = "grouped_query"
+    groups: Annotated[int, Field(ge=1)]
+    decides: ClassVar[str] = KEYS
+    instead_of: ClassVar[str] = KEYS_OF_EACH
+    section: ClassVar[str] = "3.2.2"
+    source: ClassVar[str] = "Ainslie et al. 2023"
+
+    def fault(self, shape: ModelShape) -> str | None:
+        return f"{self.groups} groups do not divide h {shape.h}" if shape.h % self.groups else None
+
+
+class MultiQuery(Choice):
+    """Everywhere, all heads share one head of keys and one of values."""
+
+    name: Literal["multi_query"] = "multi_query"
+    decides: ClassVar[str] = KEYS
+    instead_of: ClassVar[str] = KEYS_OF_EACH
+    section: ClassVar[str] = "3.2.2"
+    source: ClassVar[str] = "Shazeer 2019"
+
+
+Departure = PreNorm | RMSNorm | GLU | GEGLU | SwiGLU | Rope | GroupedQuery | MultiQuery
 KINDS: dict[str, type[Departure]] = {kind.model_fields["name"].default: kind for kind in get_args(Departure)}
 
 

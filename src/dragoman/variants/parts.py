@@ -60,6 +60,15 @@ class _Plan:
         """These pieces in the encoder's and the decoder's attention over itself."""
         return replace(self, encoder=replace(self.encoder, **pieces), decoder=replace(self.decoder, **pieces))
 
+    def with_attention_in_decoder(self, **pieces: Any) -> _Plan:
+        """These pieces in both of the decoder's attentions."""
+        return replace(self, decoder=replace(self.decoder, **pieces), across=replace(self.across, **pieces))
+
+    def with_attention_everywhere(self, **pieces: Any) -> _Plan:
+        """These pieces in all three."""
+        plan = self.with_attention_in_decoder(**pieces)
+        return replace(plan, encoder=replace(self.encoder, **pieces))
+
     def parts(self) -> Parts:
         return replace(
             PAPER,
@@ -97,6 +106,10 @@ def _with(plan: _Plan, departure: Departure) -> _Plan:
         case asked.Rope(base=base):
             plan = plan.with_attention_over_itself(rotation=lambda shape: Rotation(shape.d_k, base))
             return replace(plan, position=NoPosition)
+        case asked.GroupedQuery(groups=groups):
+            return plan.with_attention_in_decoder(groups=groups)
+        case asked.MultiQuery():
+            return plan.with_attention_everywhere(groups=1)
         case _:
             assert_never(departure)
 

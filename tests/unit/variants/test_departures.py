@@ -13,7 +13,15 @@ from dragoman.model.config import ModelShape
 from dragoman.recipe import DepartureSection, Recipe
 from dragoman.recipes.named import tiny
 from dragoman.standing import standing
-from dragoman.variants.departures import GEGLU, KINDS, PreNorm, Rope, check_departures, departures_of
+from dragoman.variants.departures import (
+    GEGLU,
+    KINDS,
+    GroupedQuery,
+    PreNorm,
+    Rope,
+    check_departures,
+    departures_of,
+)
 
 SECTION = "departures.architecture"
 
@@ -92,6 +100,9 @@ REFUSED = {
     "pre_norm,pre_norm": "departure pre_norm is named twice",
     '{name = "pre_norm", x = 1}': "departure pre_norm has no field x",
     "swiglu": "departure swiglu wants its d_ff",
+    "grouped_query": "departure grouped_query wants its groups",
+    '{name = "grouped_query", groups = 0}': "departure grouped_query: groups is 0: it should be greater than",
+    '["multi_query", {name = "grouped_query", groups = 2}]': "both say which heads share keys and values",
     '{name = "rope", base = 1.0}': "departure rope: base is 1.0: it should be greater than 1",
     '{name = "rope", base = "big"}': "departure rope: base is 'big'",
     '{name = "glu", d_ff = "half"}': "departure glu: d_ff is 'half': it should be 'kept' or 'two_thirds'",
@@ -152,6 +163,8 @@ def test_as_text():
 # What cannot be had with the sizes of a model, and what is said.
 TOO_SMALL = {
     "geglu": (GEGLU(d_ff="two_thirds"), {"d_ff": 1}, "no two thirds of a d_ff of 1"),
+    "grouped_query": (GroupedQuery(groups=3), {"h": 8}, "3 groups do not divide h 8"),
+    "grouped_query of many": (GroupedQuery(groups=16), {"h": 8}, "16 groups do not divide h 8"),
     "rope": (Rope(), {"d_k": 5}, "pairs of coordinates are turned, and d_k 5 is odd"),
 }
 
