@@ -11,7 +11,9 @@ from dragoman.model.transformer import Transformer
 from dragoman.variants.departures import (
     GEGLU,
     GLU,
+    AttentionDropout,
     Departure,
+    FeedForwardDropout,
     GroupedQuery,
     MultiQuery,
     PreNorm,
@@ -34,6 +36,9 @@ EACH: dict[str, tuple[Departure, ...]] = {
     "grouped_query": (GroupedQuery(groups=2),),
     "multi_query": (MultiQuery(),),
     "rope and multi_query": (Rope(), MultiQuery()),
+    "attention_dropout": (AttentionDropout(),),
+    "feed_forward_dropout": (FeedForwardDropout(P_drop=0.2),),
+    "of tensor2tensor": (PreNorm(), AttentionDropout(P_drop=0.1), FeedForwardDropout(P_drop=0.1)),
 }
 CONFIG = ModelConfig(vocab_size=13, N=2, d_model=12, d_ff=9, h=4, d_k=6, d_v=3, P_drop=0.0)
 

@@ -24,6 +24,10 @@ class FeedForward(nn.Module):
         self.W_2 = nn.Parameter(torch.empty(shape.d_model, shape.d_ff))
         self.b_2 = nn.Parameter(torch.empty(shape.d_model))
 
+    def inner(self, x: Float[Tensor, "*B d_model"]) -> Float[Tensor, "*B d_ff"]:
+        """max(0, x W_1 + b_1)."""
+        return F.relu(linear(x, self.W_1, self.b_1))
+
     def forward(self, x: Float[Tensor, "*B d_model"]) -> Float[Tensor, "*B d_model"]:
         """Applies the network to the last dimension."""
-        return linear(F.relu(linear(x, self.W_1, self.b_1)), self.W_2, self.b_2)
+        return linear(self.inner(x), self.W_2, self.b_2)

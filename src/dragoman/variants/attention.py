@@ -23,6 +23,7 @@ from dragoman.model.cache import LayerCache
 from dragoman.model.config import ModelShape
 from dragoman.model.initialize import glorot_uniform_
 from dragoman.model.linear import linear
+from dragoman.variants.dropouts import attend_dropped
 from dragoman.variants.grouped_query import as_heads, as_more_queries, for_more_queries
 from dragoman.variants.rope import Rotation
 
@@ -35,10 +36,12 @@ class Pieces:
 
     Attributes:
         groups: heads of keys and values, each of which serves as many heads of queries; None: one for each.
+        P_weights: dropout on the weights, while training.
         rotation: turns queries and keys by their positions; of attention over itself.
     """
 
     groups: int | None = None
+    P_weights: float = 0.0
     rotation: Callable[[ModelShape], Rotation] | None = None
 
 
@@ -57,6 +60,7 @@ class OpenAttention(nn.Module):
         super().__init__()
         self.h, self.d_k, self.d_v = shape.h, shape.d_k, shape.d_v
         self.groups = shape.h if pieces.groups is None else pieces.groups
+        self.P_weights = pieces.P_weights
         self.W_QKV = nn.Parameter(torch.empty(sum(self.widths()), shape.d_model))
         self.W_O = nn.Parameter(torch.empty(shape.d_model, self.h * self.d_v))
         self.rotation = None if pieces.rotation is None else pieces.rotation(shape)
@@ -100,10 +104,12 @@ class OpenAttention(nn.Module):
         mask: Bool[Tensor, "#B 1 #Q K"] | None,
     ) -> Float[Tensor, "B h Q d_v"]:
         """Eq. 1, the heads of a group being queries to the same keys."""
-        if self.groups == self.h:
-            return attend(Q, K, V, mask)
-        mask = for_more_queries(mask, self.h // self.groups)
-        return as_heads(attend(as_more_queries(Q, self.groups), K, V, mask), self.h)
+        Q, mask = as_more_queries(Q, self.groups), for_more_queries(mask, self.h // self.groups)
+        if self.training and self.P_weights > 0.0:
+            heads = attend_dropped(Q, K, V, mask, self.P_weights)
+        else:
+            heads = attend(Q, K, V, mask)
+        return as_heads(heads, self.h)
 
     def output(self, heads: Heads) -> Float[Tensor, "B L d_model"]:
         """Concat(head_1..head_h) W^O."""

@@ -20,7 +20,11 @@ from dragoman.model.config import ModelShape
 WHERE = "departures.architecture"
 POSITIONS = "how positions are told"
 KEYS, KEYS_OF_EACH = "which heads share keys and values", "keys and values of each head's own"
+NO_MORE_DROPOUT = "dropout on outputs of sub-layers and on embeddings alone"
+TENSOR2TENSOR = "Vaswani et al. 2018"
 SINUSOIDS = "sines and cosines of 10000^(2i/d_model), by turns"
+
+Chance = Annotated[float, Field(gt=0.0, lt=1.0)]
 
 
 class Choice(BaseModel):
@@ -187,7 +191,48 @@ class MultiQuery(Choice):
     source: ClassVar[str] = "Shazeer 2019"
 
 
-Departure = PreNorm | RMSNorm | GLU | GEGLU | SwiGLU | Rope | GroupedQuery | MultiQuery
+class AttentionDropout(Choice):
+    """Dropout on the weights of attention as well.
+
+    Attributes:
+        P_drop: its probability.
+    """
+
+    name: Literal["attention_dropout"] = "attention_dropout"
+    P_drop: Chance = 0.1
+    decides: ClassVar[str] = "what is dropped in attention"
+    instead_of: ClassVar[str] = NO_MORE_DROPOUT
+    section: ClassVar[str] = "3.2.1"
+    source: ClassVar[str] = TENSOR2TENSOR
+
+
+class FeedForwardDropout(Choice):
+    """Dropout on the inner values of the feed-forward network as well.
+
+    Attributes:
+        P_drop: its probability.
+    """
+
+    name: Literal["feed_forward_dropout"] = "feed_forward_dropout"
+    P_drop: Chance = 0.1
+    decides: ClassVar[str] = "what is dropped in the feed-forward network"
+    instead_of: ClassVar[str] = NO_MORE_DROPOUT
+    section: ClassVar[str] = "3.3"
+    source: ClassVar[str] = TENSOR2TENSOR
+
+
+Departure = (
+    PreNorm
+    | RMSNorm
+    | GLU
+    | GEGLU
+    | SwiGLU
+    | Rope
+    | GroupedQuery
+    | MultiQuery
+    | AttentionDropout
+    | FeedForwardDropout
+)
 KINDS: dict[str, type[Departure]] = {kind.model_fields["name"].default: kind for kind in get_args(Departure)}
 
 

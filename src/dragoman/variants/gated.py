@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.model.config import ModelShape
+from dragoman.model.dropout import dropout
 from dragoman.model.initialize import glorot_uniform_
 from dragoman.model.linear import linear
 from dragoman.variants.elementwise import elementwise
@@ -38,11 +39,12 @@ class GatedFeedForward(nn.Module):
         shape: sizes.
         gate: of `GATES`.
         width: columns of W and V.
+        P_drop: dropout on what the gate lets through, while training.
     """
 
-    def __init__(self, shape: ModelShape, gate: Gate, width: int) -> None:
+    def __init__(self, shape: ModelShape, gate: Gate, width: int, P_drop: float = 0.0) -> None:
         super().__init__()
-        self.gate = gate
+        self.gate, self.P_drop = gate, P_drop
         self.W = nn.Parameter(torch.empty(width, shape.d_model))
         self.V = nn.Parameter(torch.empty(width, shape.d_model))
         self.W_2 = nn.Parameter(torch.empty(shape.d_model, width))
@@ -58,4 +60,4 @@ class GatedFeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "*B d_model"]) -> Float[Tensor, "*B d_model"]:
         """Applies the network to the last dimension."""
-        return linear(self.inner(x), self.W_2)
+        return linear(dropout(self.inner(x), self.P_drop, self.training), self.W_2)

@@ -18,15 +18,15 @@ from torch import Tensor
 def as_more_queries(Q: Float[Tensor, "B h Q d"], groups: int) -> Float[Tensor, "B g rQ d"]:
     """The queries of a group's heads, head after head."""
     B, h, L, d = Q.shape
-    return Q.reshape(B, groups, h // groups * L, d)
+    return Q if groups == h else Q.reshape(B, groups, h // groups * L, d)
 
 
 def for_more_queries(mask: Bool[Tensor, "#B 1 #Q K"] | None, times: int) -> Bool[Tensor, "#B 1 #rQ K"] | None:
     """The mask of queries that come so many times over."""
-    return mask if mask is None or mask.shape[2] == 1 else mask.repeat(1, 1, times, 1)
+    return mask if mask is None or mask.shape[2] == 1 or times == 1 else mask.repeat(1, 1, times, 1)
 
 
 def as_heads(heads: Float[Tensor, "B g rQ d"], h: int) -> Float[Tensor, "B h Q d"]:
     """The inverse of `as_more_queries`."""
     B, groups, length, d = heads.shape
-    return heads.reshape(B, h, groups * length // h, d)
+    return heads if groups == h else heads.reshape(B, h, groups * length // h, d)

@@ -24,6 +24,7 @@ from dragoman.model.transformer import INITIAL_SEED, Transformer
 from dragoman.variants import departures as asked
 from dragoman.variants.attention import NONE, OpenAttention, Pieces
 from dragoman.variants.departures import Departure, check_departures
+from dragoman.variants.dropouts import DroppedFeedForward
 from dragoman.variants.gated import GATES, GatedFeedForward, gated_width
 from dragoman.variants.no_position import NoPosition
 from dragoman.variants.pre_norm import PreNorm
@@ -31,6 +32,10 @@ from dragoman.variants.rms_norm import rms_norm
 from dragoman.variants.rope import Rotation
 
 Norm = Callable[[int], nn.Module]
+
+
+def _feed_forward(shape: ModelShape, P_inner: float) -> nn.Module:
+    return FeedForward(shape) if P_inner == 0.0 else DroppedFeedForward(shape, P_inner)
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,8 @@ class _Plan:
         norm: width -> norm, wherever one stands.
         residual: what joins a sub-layer to its input, made with a norm.
         ends_in_norm: a norm follows the last layer of each stack.
-        feed_forward: the position-wise network.
+        feed_forward: the position-wise network, made with a probability of dropout inside.
+        P_inner: that probability.
         encoder, decoder, across: pieces of attention in the encoder, in the decoder over itself, and over the encoder's
             output.
         position: d_model -> what adds positions to embeddings.
@@ -50,7 +56,8 @@ class _Plan:
     norm: Norm = layer_norm
     residual: Callable[[ModelShape, Norm], nn.Module] = PostNorm
     ends_in_norm: bool = False
-    feed_forward: Callable[[ModelShape], nn.Module] = FeedForward
+    feed_forward: Callable[[ModelShape, float], nn.Module] = _feed_forward
+    P_inner: float = 0.0
     encoder: Pieces = NONE
     decoder: Pieces = NONE
     across: Pieces = NONE
@@ -75,7 +82,7 @@ class _Plan:
             attention=_attention(self.encoder),
             decoder_attention=_attention(self.decoder),
             cross_attention=_attention(self.across),
-            feed_forward=self.feed_forward,
+            feed_forward=lambda shape: self.feed_forward(shape, self.P_inner),
             position=self.position,
             residual=lambda shape: self.residual(shape, self.norm),
             stack_end=(lambda shape: self.norm(shape.d_model)) if self.ends_in_norm else PAPER.stack_end,
@@ -101,7 +108,10 @@ def _with(plan: _Plan, departure: Departure) -> _Plan:
         case asked.GLU() | asked.GEGLU() | asked.SwiGLU():
             gate, rule = GATES[departure.name], departure.d_ff
             return replace(
-                plan, feed_forward=lambda shape: GatedFeedForward(shape, gate, gated_width(shape.d_ff, rule))
+                plan,
+                feed_forward=lambda shape, P_inner: GatedFeedForward(
+                    shape, gate, gated_width(shape.d_ff, rule), P_inner
+                ),
             )
         case asked.Rope(base=base):
             plan = plan.with_attention_over_itself(rotation=lambda shape: Rotation(shape.d_k, base))
@@ -110,6 +120,10 @@ def _with(plan: _Plan, departure: Departure) -> _Plan:
             return plan.with_attention_in_decoder(groups=groups)
         case asked.MultiQuery():
             return plan.with_attention_everywhere(groups=1)
+        case asked.AttentionDropout(P_drop=P_drop):
+            return plan.with_attention_everywhere(P_weights=P_drop)
+        case asked.FeedForwardDropout(P_drop=P_drop):
+            return replace(plan, P_inner=P_drop)
         case _:
             assert_never(departure)
 

@@ -100,6 +100,8 @@ REFUSED = {
     "pre_norm,pre_norm": "departure pre_norm is named twice",
     '{name = "pre_norm", x = 1}': "departure pre_norm has no field x",
     "swiglu": "departure swiglu wants its d_ff",
+    '{name = "attention_dropout", P_drop = 1.0}': "departure attention_dropout: P_drop is 1.0: it should be less than 1",
+    '{name = "feed_forward_dropout", P_drop = 0}': "P_drop is 0: it should be greater than 0",
     "grouped_query": "departure grouped_query wants its groups",
     '{name = "grouped_query", groups = 0}': "departure grouped_query: groups is 0: it should be greater than",
     '["multi_query", {name = "grouped_query", groups = 2}]': "both say which heads share keys and values",

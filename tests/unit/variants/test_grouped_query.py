@@ -23,7 +23,7 @@ H = CONFIG.h
 
 @torch.no_grad()
 def with_copies(model, plain) -> None:
-    """Sets a model of the paper's parts to the weights of one with groups, each head having its group's keys and values."""
+    """The weights of a model with groups in one of the paper's parts: each head has its group's keys and values."""
     theirs = dict(model.named_parameters())
     for name, parameter in plain.named_parameters():
         source = theirs[name]
