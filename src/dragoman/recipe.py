@@ -158,7 +158,7 @@ class Recipe(Section):
 
     @model_validator(mode="after")
     def _check_departures(self) -> Recipe:
-        check_departures(self.departures.architecture, self.model)
+        check_departures(self.departures.architecture, self.model, self.batch.max_length)
         return self
 
     def __init__(self, **values: Any) -> None:

@@ -83,8 +83,8 @@ class Choice(BaseModel):
         said = ", ".join(f"{field}={value}" for field, value in self.numbers.items())
         return f"{self.name}({said})" if said else self.name
 
-    def fault(self, shape: ModelShape) -> str | None:
-        """Why it cannot be had with these sizes; None where it can."""
+    def fault(self, shape: ModelShape, max_length: int) -> str | None:
+        """Why it cannot be had with these sizes and sentences so long; None where it can."""
         return None
 
 
@@ -121,7 +121,7 @@ class _Gated(Choice):
     section: ClassVar[str] = "3.3"
     source: ClassVar[str] = "Shazeer 2020"
 
-    def fault(self, shape: ModelShape) -> str | None:
+    def fault(self, shape: ModelShape, max_length: int) -> str | None:
         if self.d_ff == "two_thirds" and shape.d_ff < 2:
             return f"there is no two thirds of a d_ff of {shape.d_ff}"
         return None
@@ -159,7 +159,7 @@ class Rope(Choice):
     section: ClassVar[str] = "3.5"
     source: ClassVar[str] = "Su et al. 2021"
 
-    def fault(self, shape: ModelShape) -> str | None:
+    def fault(self, shape: ModelShape, max_length: int) -> str | None:
         return f"pairs of coordinates are turned, and d_k {shape.d_k} is odd" if shape.d_k % 2 else None
 
 
@@ -177,7 +177,7 @@ class GroupedQuery(Choice):
     section: ClassVar[str] = "3.2.2"
     source: ClassVar[str] = "Ainslie et al. 2023"
 
-    def fault(self, shape: ModelShape) -> str | None:
+    def fault(self, shape: ModelShape, max_length: int) -> str | None:
         return f"{self.groups} groups do not divide h {shape.h}" if shape.h % self.groups else None
 
 
@@ -221,6 +221,26 @@ class FeedForwardDropout(Choice):
     source: ClassVar[str] = TENSOR2TENSOR
 
 
+class LearnedPositions(Choice):
+    """A table of positions that is learned, as row (E) of Table 3 has it.
+
+    Attributes:
+        length: its rows; positions beyond have the last one.
+    """
+
+    name: Literal["learned_positions"] = "learned_positions"
+    length: Annotated[int, Field(ge=1, le=1_000_000)] = 512
+    decides: ClassVar[str] = POSITIONS
+    instead_of: ClassVar[str] = SINUSOIDS
+    section: ClassVar[str] = "3.5"
+    source: ClassVar[str] = "Vaswani et al. 2017, Table 3 (E)"
+
+    def fault(self, shape: ModelShape, max_length: int) -> str | None:
+        if max_length > self.length:
+            return f"sentences of up to {max_length} tokens have more than {self.length} positions"
+        return None
+
+
 Departure = (
     PreNorm
     | RMSNorm
@@ -232,6 +252,7 @@ Departure = (
     | MultiQuery
     | AttentionDropout
     | FeedForwardDropout
+    | LearnedPositions
 )
 KINDS: dict[str, type[Departure]] = {kind.model_fields["name"].default: kind for kind in get_args(Departure)}
 
@@ -275,23 +296,28 @@ def _unknown(entry: object) -> ConfigError:
     )
 
 
-def check_departures(departures: Sequence[Departure], shape: ModelShape) -> None:
+def check_departures(departures: Sequence[Departure], shape: ModelShape, max_length: int = 1) -> None:
     """Refuses what makes no sense together, or not with a model of these sizes.
+
+    Args:
+        departures: in any order.
+        shape: sizes of the model.
+        max_length: of the sentences it is trained on, EOS included.
 
     Raises:
         ConfigError: names the departures and the reason.
     """
-    for fault in _faults(departures, shape):
+    for fault in _faults(departures, shape, max_length):
         listed = ", ".join(map(str, departures))
         raise ConfigError(fault, where=f"{WHERE} = {listed}", cure="leave one out, or change it")
 
 
-def _faults(departures: Sequence[Departure], shape: ModelShape) -> Iterator[str]:
+def _faults(departures: Sequence[Departure], shape: ModelShape, max_length: int) -> Iterator[str]:
     for one, other in combinations(departures, 2):
         if one.name == other.name:
             yield f"departure {one.name} is named twice"
         elif one.decides == other.decides:
             yield f"departures {one.name} and {other.name} do not go together: both say {one.decides}"
     for departure in departures:
-        if (fault := departure.fault(shape)) is not None:
+        if (fault := departure.fault(shape, max_length)) is not None:
             yield f"departure {departure} cannot be had: {fault}"

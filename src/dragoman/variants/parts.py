@@ -26,6 +26,7 @@ from dragoman.variants.attention import NONE, OpenAttention, Pieces
 from dragoman.variants.departures import Departure, check_departures
 from dragoman.variants.dropouts import DroppedFeedForward
 from dragoman.variants.gated import GATES, GatedFeedForward, gated_width
+from dragoman.variants.learned_position import LearnedPosition
 from dragoman.variants.no_position import NoPosition
 from dragoman.variants.pre_norm import PreNorm
 from dragoman.variants.rms_norm import rms_norm
@@ -124,6 +125,8 @@ def _with(plan: _Plan, departure: Departure) -> _Plan:
             return plan.with_attention_everywhere(P_weights=P_drop)
         case asked.FeedForwardDropout(P_drop=P_drop):
             return replace(plan, P_inner=P_drop)
+        case asked.LearnedPositions(length=length):
+            return replace(plan, position=lambda d_model: LearnedPosition(d_model, length))
         case _:
             assert_never(departure)
 

@@ -100,6 +100,9 @@ REFUSED = {
     "pre_norm,pre_norm": "departure pre_norm is named twice",
     '{name = "pre_norm", x = 1}': "departure pre_norm has no field x",
     "swiglu": "departure swiglu wants its d_ff",
+    "rope,learned_positions": (
+        "departures rope and learned_positions do not go together: both say how positions are told"
+    ),
     '{name = "attention_dropout", P_drop = 1.0}': "departure attention_dropout: P_drop is 1.0: it should be less than 1",
     '{name = "feed_forward_dropout", P_drop = 0}': "P_drop is 0: it should be greater than 0",
     "grouped_query": "departure grouped_query wants its groups",
