@@ -8,16 +8,21 @@ from random_models import build as build_with_parts
 from dragoman.model.config import ModelConfig
 from dragoman.model.position import INITIAL_LENGTH
 from dragoman.model.transformer import Transformer
+from dragoman.variants.block_sinusoids import BlockSinusoidalPosition
 from dragoman.variants.departures import (
     GEGLU,
     GLU,
     AttentionDropout,
+    BlockSinusoids,
     Departure,
     FeedForwardDropout,
+    FinalNorm,
     GroupedQuery,
     LearnedPositions,
     MultiQuery,
+    OutputBias,
     PreNorm,
+    ProjectionBiases,
     RMSNorm,
     Rope,
     SwiGLU,
@@ -38,6 +43,11 @@ EACH: dict[str, tuple[Departure, ...]] = {
     "multi_query": (MultiQuery(),),
     "rope and multi_query": (Rope(), MultiQuery()),
     "learned_positions": (LearnedPositions(length=300),),
+    "block_sinusoids": (BlockSinusoids(wavelengths="tensor2tensor"),),
+    "final_norm": (FinalNorm(),),
+    "projection_biases": (ProjectionBiases(),),
+    "output_bias": (OutputBias(),),
+    "of Marian": (BlockSinusoids(wavelengths="paper"), ProjectionBiases(), OutputBias()),
     "attention_dropout": (AttentionDropout(),),
     "feed_forward_dropout": (FeedForwardDropout(P_drop=0.2),),
     "of tensor2tensor": (PreNorm(), AttentionDropout(P_drop=0.1), FeedForwardDropout(P_drop=0.1)),
@@ -55,6 +65,8 @@ def build(
     """A model in eval mode none of whose parameters is 0 or 1, tables exact in its number format."""
     model = build_with_parts(config, seed=seed, dtype=dtype, parts=parts_of(departures))
     for module in model.modules():
+        if isinstance(module, BlockSinusoidalPosition):
+            module.table = module.computed(INITIAL_LENGTH).to(dtype)
         if isinstance(module, Rotation):
             module.table = rotations(INITIAL_LENGTH, module.d_k, module.base).to(dtype)
     return model

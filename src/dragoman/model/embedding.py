@@ -32,7 +32,16 @@ class Embedding(nn.Module):
         wide = self.weight if self.weight.dtype == torch.float64 else self.weight.float()
         return (F.embedding(ids, wide) * self.scale).to(self.weight.dtype)
 
+    @property
+    def output_matrix(self) -> Float[Tensor, "V d_model"]:
+        """The matrix of the output map, where this one is it."""
+        return self.weight
 
-def output_map(x: Float[Tensor, "*B d_model"], weight: Float[Tensor, "V d_model"]) -> Float[Tensor, "*B V"]:
+    def for_output(self, x: Float[Tensor, "*B d_model"]) -> Float[Tensor, "*B d_model"]:
+        """What the output map multiplies with it: x as it is."""
+        return x
+
+
+def output_map(x: Float[Tensor, "*B d_out"], weight: Float[Tensor, "V d_out"]) -> Float[Tensor, "*B V"]:
     """The pre-softmax linear transformation: logits = x E^T, unscaled."""
     return linear(x, weight)

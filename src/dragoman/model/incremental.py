@@ -29,6 +29,7 @@ class IncrementalDecoder:
         with torch.inference_mode():
             memory = model.encode(source_ids)
             mask = padding_mask(source_ids, model.config.pad_id)
+            self._output_weight = model.output_weight
             self._caches = [layer.start(memory, mask) for layer in model.decoder_layers]
         self._hypotheses = 1
         self._position = 0
@@ -43,7 +44,7 @@ class IncrementalDecoder:
         for layer, cache in zip(model.decoder_layers, self._caches, strict=True):
             x = layer.step(x, cache)
         self._position += 1
-        return output_map(model.decoder_end(x), model.output_weight).float()
+        return output_map(model.for_output(x), self._output_weight).float()
 
     @torch.inference_mode()
     def reorder(self, sentences_B: Int64[Tensor, "B2"], parents_BK: Int64[Tensor, "B2 K2"]) -> None:

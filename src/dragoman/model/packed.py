@@ -147,7 +147,7 @@ class PackedModel:
             products: what matrices and what they are multiplied with are rounded to: "fp32", "bf16" (summed in float32)
                 or "int8" (each row and each output with a scale); None also where the processor has no such products.
         """
-        kernels = kernels_for(model.output_weight)
+        kernels = kernels_for(model.target_embedding.weight)
         if kernels is None or model.dtype != torch.float32 or not has_the_papers_parts(model):
             return None
         if products not in kernels.formats:
@@ -261,7 +261,7 @@ def has_the_papers_parts(model: Transformer) -> bool:
         "residual_2": PostNorm,
         "residual_3": PostNorm,
     }
-    embeddings = (model.source_embedding, model.target_embedding)
+    embeddings = (model.source_embedding, model.target_embedding, model.output_embedding)
     layers = [*model.encoder, *model.decoder]
     found = [(child, parts.get(name)) for layer in layers for name, child in layer.named_children()]
     norms = [child.norm for child, kind in found if kind is PostNorm and type(child) is PostNorm]

@@ -36,6 +36,8 @@ class Parts:
         residual: what joins a sub-layer to its input (3.1, 5.4).
         stack_end: what follows the last layer of each stack (3.1: nothing).
         embedding: (vocab_size, d_model) -> token embeddings (3.4).
+        output: (vocab_size, d_model) -> the embedding whose matrix is the output map's too (3.4); as `embedding` where
+            None.
         position: d_model -> adds positions to embeddings (3.5).
     """
 
@@ -46,6 +48,7 @@ class Parts:
     residual: Build = PostNorm
     stack_end: Build = nn.Identity
     embedding: Callable[[int, int], Any] = Embedding
+    output: Callable[[int, int], Any] | None = None
     position: Callable[[int], Any] = SinusoidalPosition
 
 

@@ -29,14 +29,18 @@ class SinusoidalPosition(nn.Module):
     def __init__(self, d_model: int) -> None:
         super().__init__()
         self.d_model = d_model
-        self.register_buffer("table", sinusoids(INITIAL_LENGTH, d_model).float(), persistent=False)
+        self.register_buffer("table", self.computed(INITIAL_LENGTH).float(), persistent=False)
+
+    def computed(self, length: int) -> Float[Tensor, "length d_model"]:
+        """The table of so many rows."""
+        return sinusoids(length, self.d_model)
 
     def rows(self, length: int) -> Float[Tensor, "length d_model"]:
         """PE(0..length-1)."""
         if length > self.table.shape[0]:
             # Grown while translating, the table must still be an ordinary tensor when training goes on.
             with torch.inference_mode(False):
-                grown = sinusoids(max(length, 2 * self.table.shape[0]), self.d_model)
+                grown = self.computed(max(length, 2 * self.table.shape[0]))
                 self.table = grown.to(self.table)
         return self.table[:length]
 

@@ -5,12 +5,13 @@ Silent: the decoder's first token (BOS, an ordinary row of the vocabulary; tenso
 vector, which a model taking ids cannot express); whether the source ends in EOS (it does, as in
 tensor2tensor's text problems; the data does that, not the model).
 
-B batch, S source positions, T target positions, V vocabulary.
+B batch, S source positions, T target positions, V vocabulary, d_out the width of what the output map multiplies (d_model
+in the paper).
 """
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -39,7 +40,9 @@ class Transformer(nn.Module):
     def __init__(self, config: ModelConfig, parts: Parts = PAPER, *, seed: int | None = INITIAL_SEED) -> None:
         super().__init__()
         self.config = config
-        self.target_embedding = parts.embedding(config.vocab_size, config.d_model)
+        output = parts.output or parts.embedding
+        target = output if config.tied_output else parts.embedding
+        self.target_embedding = target(config.vocab_size, config.d_model)
         self.source_embedding = (
             self.target_embedding
             if config.shared_embeddings
@@ -49,9 +52,7 @@ class Transformer(nn.Module):
         self.encoder = nn.ModuleList(EncoderLayer(config, parts) for _ in range(config.N))
         self.decoder = nn.ModuleList(DecoderLayer(config, parts) for _ in range(config.N))
         self.encoder_end, self.decoder_end = parts.stack_end(config), parts.stack_end(config)
-        self.untied_output = (
-            None if config.tied_output else parts.embedding(config.vocab_size, config.d_model)
-        )
+        self.untied_output = None if config.tied_output else output(config.vocab_size, config.d_model)
         if seed is not None:
             initialize(self, seed)
 
@@ -61,11 +62,20 @@ class Transformer(nn.Module):
         return [cast(DecoderLayer, layer) for layer in self.decoder]
 
     @property
-    def output_weight(self) -> Float[Tensor, "V d_model"]:
-        """The matrix of the output map: the target's embedding matrix, unless untied (3.4)."""
-        holder = self.target_embedding if self.untied_output is None else self.untied_output
-        weight: Tensor = holder.weight
+    def output_embedding(self) -> Any:
+        """What holds the matrix of the output map: the target's embedding, unless untied (3.4)."""
+        return self.target_embedding if self.untied_output is None else self.untied_output
+
+    @property
+    def output_weight(self) -> Float[Tensor, "V d_out"]:
+        """The matrix of the output map."""
+        weight: Tensor = self.output_embedding.output_matrix
         return weight
+
+    def for_output(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_out"]:
+        """What the output map multiplies, of what the decoder's last layer gives."""
+        hidden: Tensor = self.output_embedding.for_output(self.decoder_end(x))
+        return hidden
 
     def forward(
         self,
@@ -95,7 +105,7 @@ class Transformer(nn.Module):
         *,
         source_segments: Int64[Tensor, "B S"] | None = None,
         target_segments: Int64[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T d_model"]:
+    ) -> Float[Tensor, "B T d_out"]:
         """What `forward` gives before the output map: for losses that never hold all the logits."""
         assert (source_segments is None) == (target_segments is None), "segments of both sides or of neither"
         memory = self.encode(source_ids, source_segments)
@@ -141,7 +151,7 @@ class Transformer(nn.Module):
         memory: Float[Tensor, "B S d_model"],
         source_mask: Bool[Tensor, "B 1 #T S"] | None = None,
         target_segments: Int64[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T d_model"]:
+    ) -> Float[Tensor, "B T d_out"]:
         """The decoder's output before the output map.
 
         Padding at the end of the target needs no mask: no token before it may attend to it.
@@ -154,8 +164,7 @@ class Transformer(nn.Module):
         x = self._embed(self.target_embedding, target_ids, positions)
         for layer in self.decoder:
             x = layer(x, memory, mask, source_mask)
-        hidden: Tensor = self.decoder_end(x)
-        return hidden
+        return self.for_output(x)
 
     def _embed(self, embedding: nn.Module, ids: Tensor, positions: Tensor | None) -> Tensor:
         """Dropout(embedding * sqrt(d_model) + position) (3.4, 3.5, 5.4)."""
@@ -166,4 +175,5 @@ class Transformer(nn.Module):
     @property
     def dtype(self) -> torch.dtype:
         """Number format of the weights."""
-        return self.output_weight.dtype
+        dtype: torch.dtype = self.target_embedding.weight.dtype
+        return dtype

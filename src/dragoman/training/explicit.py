@@ -38,7 +38,7 @@ ROWS = 64
 
 def serves(model: Transformer) -> Kernels | None:
     """The kernels that this needs, where the model is the paper's own and on a CPU; else None."""
-    kernels = kernels_for(model.output_weight)
+    kernels = kernels_for(model.target_embedding.weight)
     return kernels if kernels is not None and has_the_papers_parts(model) else None
 
 

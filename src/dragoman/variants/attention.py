@@ -25,6 +25,7 @@ from dragoman.model.initialize import glorot_uniform_
 from dragoman.model.linear import linear
 from dragoman.variants.dropouts import attend_dropped
 from dragoman.variants.grouped_query import as_heads, as_more_queries, for_more_queries
+from dragoman.variants.projection_biases import ProjectionBiases
 from dragoman.variants.rope import Rotation
 
 Heads = Float[Tensor, "B h L d"]
@@ -36,11 +37,13 @@ class Pieces:
 
     Attributes:
         groups: heads of keys and values, each of which serves as many heads of queries; None: one for each.
+        has_biases: on the four projections.
         P_weights: dropout on the weights, while training.
         rotation: turns queries and keys by their positions; of attention over itself.
     """
 
     groups: int | None = None
+    has_biases: bool = False
     P_weights: float = 0.0
     rotation: Callable[[ModelShape], Rotation] | None = None
 
@@ -63,6 +66,7 @@ class OpenAttention(nn.Module):
         self.P_weights = pieces.P_weights
         self.W_QKV = nn.Parameter(torch.empty(sum(self.widths()), shape.d_model))
         self.W_O = nn.Parameter(torch.empty(shape.d_model, self.h * self.d_v))
+        self.biases = ProjectionBiases(sum(self.widths()), shape.d_model) if pieces.has_biases else None
         self.rotation = None if pieces.rotation is None else pieces.rotation(shape)
 
     def widths(self) -> list[int]:
@@ -76,17 +80,22 @@ class OpenAttention(nn.Module):
 
     def self_projections(self, x: Float[Tensor, "B L d_model"], first: int) -> tuple[Heads, Heads, Heads]:
         """Queries, keys and values of one sequence, whose first position is `first`."""
-        Q, K, V = linear(x, self.W_QKV).split_with_sizes(self.widths(), dim=-1)
+        Q, K, V = self._projections(x, slice(None)).split_with_sizes(self.widths(), dim=-1)
         return self._queries(Q, first), self._keys(K, first), split_heads(V, self.groups)
 
     def queries(self, x: Float[Tensor, "B Q d_model"]) -> Heads:
         """Queries to another sequence."""
-        return self._queries(linear(x, self.W_QKV[: self.h * self.d_k]), 0)
+        return self._queries(self._projections(x, slice(None, self.h * self.d_k)), 0)
 
     def keys_values(self, y: Float[Tensor, "B K d_model"]) -> tuple[Heads, Heads]:
         """Keys and values of another sequence."""
-        K, V = linear(y, self.W_QKV[self.h * self.d_k :]).split_with_sizes(self.widths()[1:], dim=-1)
+        KV = self._projections(y, slice(self.h * self.d_k, None))
+        K, V = KV.split_with_sizes(self.widths()[1:], dim=-1)
         return self._keys(K, 0), split_heads(V, self.groups)
+
+    def _projections(self, x: Tensor, rows: slice) -> Tensor:
+        """By these rows of `W_QKV`."""
+        return linear(x, self.W_QKV[rows], None if self.biases is None else self.biases.b_QKV[rows])
 
     def _queries(self, Q: Tensor, first: int) -> Tensor:
         heads = split_heads(Q, self.h)
@@ -113,7 +122,7 @@ class OpenAttention(nn.Module):
 
     def output(self, heads: Heads) -> Float[Tensor, "B L d_model"]:
         """Concat(head_1..head_h) W^O."""
-        return linear(join_heads(heads), self.W_O)
+        return linear(join_heads(heads), self.W_O, None if self.biases is None else self.biases.b_O)
 
     def forward(
         self,

@@ -19,6 +19,7 @@ from dragoman.model.config import ModelShape
 
 WHERE = "departures.architecture"
 POSITIONS = "how positions are told"
+NORMS, POST_NORM = "where the norms stand", "LayerNorm(x + Sublayer(x))"
 KEYS, KEYS_OF_EACH = "which heads share keys and values", "keys and values of each head's own"
 NO_MORE_DROPOUT = "dropout on outputs of sub-layers and on embeddings alone"
 TENSOR2TENSOR = "Vaswani et al. 2018"
@@ -92,8 +93,8 @@ class PreNorm(Choice):
     """Each sub-layer's input is normalized and not its output; a norm ends each stack."""
 
     name: Literal["pre_norm"] = "pre_norm"
-    decides: ClassVar[str] = "where the norms stand"
-    instead_of: ClassVar[str] = "LayerNorm(x + Sublayer(x))"
+    decides: ClassVar[str] = NORMS
+    instead_of: ClassVar[str] = POST_NORM
     section: ClassVar[str] = "3.1"
     source: ClassVar[str] = "Xiong et al. 2020"
 
@@ -241,6 +242,56 @@ class LearnedPositions(Choice):
         return None
 
 
+class BlockSinusoids(Choice):
+    """Sinusoidal positions with all sines before all cosines.
+
+    Attributes:
+        wavelengths: "paper", or "tensor2tensor": spread over one step less, so that the longest is 10000 itself.
+    """
+
+    name: Literal["block_sinusoids"] = "block_sinusoids"
+    wavelengths: Literal["paper", "tensor2tensor"]
+    decides: ClassVar[str] = POSITIONS
+    instead_of: ClassVar[str] = SINUSOIDS
+    section: ClassVar[str] = "3.5"
+    source: ClassVar[str] = TENSOR2TENSOR
+
+    def fault(self, shape: ModelShape, max_length: int) -> str | None:
+        if self.wavelengths == "tensor2tensor" and shape.d_model < 4:
+            return f"a d_model of {shape.d_model} has a single wavelength, which cannot be spread"
+        return None
+
+
+class FinalNorm(Choice):
+    """A norm ends each stack, beside those after the sub-layers."""
+
+    name: Literal["final_norm"] = "final_norm"
+    decides: ClassVar[str] = NORMS
+    instead_of: ClassVar[str] = POST_NORM
+    section: ClassVar[str] = "3.1"
+    source: ClassVar[str] = "Paszke et al. 2019"
+
+
+class ProjectionBiases(Choice):
+    """The projections of attention have biases."""
+
+    name: Literal["projection_biases"] = "projection_biases"
+    decides: ClassVar[str] = "whether projections have biases"
+    instead_of: ClassVar[str] = "projections without"
+    section: ClassVar[str] = "3.2.2"
+    source: ClassVar[str] = "Ott et al. 2019"
+
+
+class OutputBias(Choice):
+    """The logits have a bias."""
+
+    name: Literal["output_bias"] = "output_bias"
+    decides: ClassVar[str] = "whether the output map has a bias"
+    instead_of: ClassVar[str] = "an output map without"
+    section: ClassVar[str] = "3.4"
+    source: ClassVar[str] = "Junczys-Dowmunt et al. 2018"
+
+
 Departure = (
     PreNorm
     | RMSNorm
@@ -253,6 +304,10 @@ Departure = (
     | AttentionDropout
     | FeedForwardDropout
     | LearnedPositions
+    | BlockSinusoids
+    | FinalNorm
+    | ProjectionBiases
+    | OutputBias
 )
 KINDS: dict[str, type[Departure]] = {kind.model_fields["name"].default: kind for kind in get_args(Departure)}
 

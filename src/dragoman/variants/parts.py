@@ -17,17 +17,21 @@ from torch import nn
 
 from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.config import ModelConfig, ModelShape
+from dragoman.model.embedding import Embedding
 from dragoman.model.feed_forward import FeedForward
 from dragoman.model.parts import PAPER, Build, Parts
 from dragoman.model.residual import PostNorm, layer_norm
 from dragoman.model.transformer import INITIAL_SEED, Transformer
 from dragoman.variants import departures as asked
 from dragoman.variants.attention import NONE, OpenAttention, Pieces
+from dragoman.variants.block_sinusoids import BlockSinusoidalPosition
 from dragoman.variants.departures import Departure, check_departures
 from dragoman.variants.dropouts import DroppedFeedForward
+from dragoman.variants.final_norm import ending_in
 from dragoman.variants.gated import GATES, GatedFeedForward, gated_width
 from dragoman.variants.learned_position import LearnedPosition
 from dragoman.variants.no_position import NoPosition
+from dragoman.variants.output_bias import BiasedEmbedding
 from dragoman.variants.pre_norm import PreNorm
 from dragoman.variants.rms_norm import rms_norm
 from dragoman.variants.rope import Rotation
@@ -51,6 +55,7 @@ class _Plan:
         P_inner: that probability.
         encoder, decoder, across: pieces of attention in the encoder, in the decoder over itself, and over the encoder's
             output.
+        output: (vocab_size, d_model) -> the embedding whose matrix is the output map's.
         position: d_model -> what adds positions to embeddings.
     """
 
@@ -62,6 +67,7 @@ class _Plan:
     encoder: Pieces = NONE
     decoder: Pieces = NONE
     across: Pieces = NONE
+    output: Callable[[int, int], nn.Module] = Embedding
     position: Callable[[int], nn.Module] = PAPER.position
 
     def with_attention_over_itself(self, **pieces: Any) -> _Plan:
@@ -84,9 +90,10 @@ class _Plan:
             decoder_attention=_attention(self.decoder),
             cross_attention=_attention(self.across),
             feed_forward=lambda shape: self.feed_forward(shape, self.P_inner),
+            output=self.output,
             position=self.position,
             residual=lambda shape: self.residual(shape, self.norm),
-            stack_end=(lambda shape: self.norm(shape.d_model)) if self.ends_in_norm else PAPER.stack_end,
+            stack_end=ending_in(self.norm) if self.ends_in_norm else PAPER.stack_end,
         )
 
 
@@ -127,6 +134,14 @@ def _with(plan: _Plan, departure: Departure) -> _Plan:
             return replace(plan, P_inner=P_drop)
         case asked.LearnedPositions(length=length):
             return replace(plan, position=lambda d_model: LearnedPosition(d_model, length))
+        case asked.BlockSinusoids(wavelengths=wavelengths):
+            return replace(plan, position=lambda d_model: BlockSinusoidalPosition(d_model, wavelengths))
+        case asked.FinalNorm():
+            return replace(plan, ends_in_norm=True)
+        case asked.ProjectionBiases():
+            return plan.with_attention_everywhere(has_biases=True)
+        case asked.OutputBias():
+            return replace(plan, output=BiasedEmbedding)
         case _:
             assert_never(departure)
 

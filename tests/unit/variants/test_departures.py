@@ -16,6 +16,7 @@ from dragoman.standing import standing
 from dragoman.variants.departures import (
     GEGLU,
     KINDS,
+    BlockSinusoids,
     GroupedQuery,
     PreNorm,
     Rope,
@@ -100,6 +101,9 @@ REFUSED = {
     "pre_norm,pre_norm": "departure pre_norm is named twice",
     '{name = "pre_norm", x = 1}': "departure pre_norm has no field x",
     "swiglu": "departure swiglu wants its d_ff",
+    "pre_norm,final_norm": "departures pre_norm and final_norm do not go together: both say where the norms stand",
+    "block_sinusoids": "departure block_sinusoids wants its wavelengths",
+    '["learned_positions", {name = "block_sinusoids", wavelengths = "paper"}]': "both say how positions are told",
     "rope,learned_positions": (
         "departures rope and learned_positions do not go together: both say how positions are told"
     ),
@@ -170,6 +174,11 @@ TOO_SMALL = {
     "geglu": (GEGLU(d_ff="two_thirds"), {"d_ff": 1}, "no two thirds of a d_ff of 1"),
     "grouped_query": (GroupedQuery(groups=3), {"h": 8}, "3 groups do not divide h 8"),
     "grouped_query of many": (GroupedQuery(groups=16), {"h": 8}, "16 groups do not divide h 8"),
+    "block_sinusoids": (
+        BlockSinusoids(wavelengths="tensor2tensor"),
+        {"d_model": 2, "h": 1},
+        "a d_model of 2 has a single wavelength",
+    ),
     "rope": (Rope(), {"d_k": 5}, "pairs of coordinates are turned, and d_k 5 is odd"),
 }
 
