@@ -26,6 +26,7 @@ from dragoman.model.linear import linear
 from dragoman.variants.dropouts import attend_dropped
 from dragoman.variants.grouped_query import as_heads, as_more_queries, for_more_queries
 from dragoman.variants.projection_biases import ProjectionBiases
+from dragoman.variants.query_key_norm import QueryKeyNorm
 from dragoman.variants.rope import Rotation
 
 Heads = Float[Tensor, "B h L d"]
@@ -39,12 +40,14 @@ class Pieces:
         groups: heads of keys and values, each of which serves as many heads of queries; None: one for each.
         has_biases: on the four projections.
         P_weights: dropout on the weights, while training.
+        norm: makes queries and keys of one length.
         rotation: turns queries and keys by their positions; of attention over itself.
     """
 
     groups: int | None = None
     has_biases: bool = False
     P_weights: float = 0.0
+    norm: Callable[[ModelShape], QueryKeyNorm] | None = None
     rotation: Callable[[ModelShape], Rotation] | None = None
 
 
@@ -67,6 +70,7 @@ class OpenAttention(nn.Module):
         self.W_QKV = nn.Parameter(torch.empty(sum(self.widths()), shape.d_model))
         self.W_O = nn.Parameter(torch.empty(shape.d_model, self.h * self.d_v))
         self.biases = ProjectionBiases(sum(self.widths()), shape.d_model) if pieces.has_biases else None
+        self.norm = None if pieces.norm is None else pieces.norm(shape)
         self.rotation = None if pieces.rotation is None else pieces.rotation(shape)
 
     def widths(self) -> list[int]:
@@ -99,10 +103,12 @@ class OpenAttention(nn.Module):
 
     def _queries(self, Q: Tensor, first: int) -> Tensor:
         heads = split_heads(Q, self.h)
+        heads = heads if self.norm is None else self.norm.queries(heads)
         return heads if self.rotation is None else self.rotation(heads, first)
 
     def _keys(self, K: Tensor, first: int) -> Tensor:
         heads = split_heads(K, self.groups)
+        heads = heads if self.norm is None else self.norm.keys(heads)
         return heads if self.rotation is None else self.rotation(heads, first)
 
     def attend(

@@ -292,6 +292,21 @@ class OutputBias(Choice):
     source: ClassVar[str] = "Junczys-Dowmunt et al. 2018"
 
 
+class QueryKeyNorm(Choice):
+    """Queries and keys are divided by their lengths, and their products multiplied by a learned factor.
+
+    Attributes:
+        length: nearly all sentences are of at most so many tokens; the factor begins at log2(length^2 - length).
+    """
+
+    name: Literal["query_key_norm"] = "query_key_norm"
+    length: Annotated[int, Field(ge=2, le=1_000_000)] = 100
+    decides: ClassVar[str] = "how large products of queries and keys can be"
+    instead_of: ClassVar[str] = "Q K^T / sqrt(d_k)"
+    section: ClassVar[str] = "3.2.1"
+    source: ClassVar[str] = "Henry et al. 2020"
+
+
 Departure = (
     PreNorm
     | RMSNorm
@@ -308,6 +323,7 @@ Departure = (
     | FinalNorm
     | ProjectionBiases
     | OutputBias
+    | QueryKeyNorm
 )
 KINDS: dict[str, type[Departure]] = {kind.model_fields["name"].default: kind for kind in get_args(Departure)}
 

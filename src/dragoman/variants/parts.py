@@ -33,6 +33,7 @@ from dragoman.variants.learned_position import LearnedPosition
 from dragoman.variants.no_position import NoPosition
 from dragoman.variants.output_bias import BiasedEmbedding
 from dragoman.variants.pre_norm import PreNorm
+from dragoman.variants.query_key_norm import QueryKeyNorm
 from dragoman.variants.rms_norm import rms_norm
 from dragoman.variants.rope import Rotation
 
@@ -142,6 +143,8 @@ def _with(plan: _Plan, departure: Departure) -> _Plan:
             return plan.with_attention_everywhere(has_biases=True)
         case asked.OutputBias():
             return replace(plan, output=BiasedEmbedding)
+        case asked.QueryKeyNorm(length=length):
+            return plan.with_attention_everywhere(norm=lambda shape: QueryKeyNorm(shape.d_k, length))
         case _:
             assert_never(departure)
 
