@@ -127,13 +127,13 @@ SIZES = {"N": 1, "d_model": 36, "d_ff": 50, "h": 4, "d_k": 10, "d_v": 7}
 
 
 @settings(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(order=st.permutations(range(9)), rows=st.sampled_from([2, 7, None]), seed=st.integers(0, 2**20))
+@given(order=st.permutations(range(6)), rows=st.sampled_from([2, 3, None]), seed=st.integers(0, 2**20))
 @pytest.mark.parametrize("name", NAMES)
 def test_a_translation_is_the_same_to_the_bit_whatever_is_beside_it(name, order, rows, seed, small_corpus):
     subwords = small_corpus.source_subwords
     model = build_untrained(ModelConfig(vocab_size=subwords.vocab_size, **SIZES), EACH[name], seed=7).eval()
     draw = random.Random(seed)
-    units = [" ".join(draw.choices(SOURCE_WORDS, k=draw.choice((1, 2, 7, 20)))) for _ in order]
+    units = [" ".join(draw.choices(SOURCE_WORDS, k=draw.choice((1, 2, 7, 14)))) for _ in order]
     alone = Translator(model, subwords, subwords, max_source_tokens=64, batch_rows=1)
     beside = Translator(model, subwords, subwords, max_source_tokens=64, batch_rows=rows)
     wanted = alone.translate(units, max_extra=0, n_best=2)

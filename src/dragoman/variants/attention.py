@@ -27,6 +27,7 @@ from dragoman.variants.dropouts import attend_dropped
 from dragoman.variants.grouped_query import as_heads, as_more_queries, for_more_queries
 from dragoman.variants.projection_biases import ProjectionBiases
 from dragoman.variants.query_key_norm import QueryKeyNorm
+from dragoman.variants.relative_position import RelativePositions
 from dragoman.variants.rope import Rotation
 
 Heads = Float[Tensor, "B h L d"]
@@ -41,6 +42,7 @@ class Pieces:
         has_biases: on the four projections.
         P_weights: dropout on the weights, while training.
         norm: makes queries and keys of one length.
+        relative: attends by distances too; of attention over itself.
         rotation: turns queries and keys by their positions; of attention over itself.
     """
 
@@ -48,6 +50,7 @@ class Pieces:
     has_biases: bool = False
     P_weights: float = 0.0
     norm: Callable[[ModelShape], QueryKeyNorm] | None = None
+    relative: Callable[[ModelShape], RelativePositions] | None = None
     rotation: Callable[[ModelShape], Rotation] | None = None
 
 
@@ -71,6 +74,7 @@ class OpenAttention(nn.Module):
         self.W_O = nn.Parameter(torch.empty(shape.d_model, self.h * self.d_v))
         self.biases = ProjectionBiases(sum(self.widths()), shape.d_model) if pieces.has_biases else None
         self.norm = None if pieces.norm is None else pieces.norm(shape)
+        self.relative = None if pieces.relative is None else pieces.relative(shape)
         self.rotation = None if pieces.rotation is None else pieces.rotation(shape)
 
     def widths(self) -> list[int]:
@@ -117,14 +121,18 @@ class OpenAttention(nn.Module):
         K: Float[Tensor, "B g K d_k"],
         V: Float[Tensor, "B g K d_v"],
         mask: Bool[Tensor, "#B 1 #Q K"] | None,
+        first: int,
     ) -> Float[Tensor, "B h Q d_v"]:
-        """Eq. 1, the heads of a group being queries to the same keys."""
+        """Eq. 1, the heads of a group being queries to the same keys; the first query stands at key `first`."""
+        P_drop = self.P_weights if self.training else 0.0
+        if self.relative is not None:
+            times = self.h // self.groups
+            K, V = K.repeat_interleave(times, dim=1), V.repeat_interleave(times, dim=1)
+            heads: Tensor = self.relative(Q, K, V, mask, first=first, P_drop=P_drop)
+            return heads
         Q, mask = as_more_queries(Q, self.groups), for_more_queries(mask, self.h // self.groups)
-        if self.training and self.P_weights > 0.0:
-            heads = attend_dropped(Q, K, V, mask, self.P_weights)
-        else:
-            heads = attend(Q, K, V, mask)
-        return as_heads(heads, self.h)
+        shared = attend(Q, K, V, mask) if P_drop == 0.0 else attend_dropped(Q, K, V, mask, P_drop)
+        return as_heads(shared, self.h)
 
     def output(self, heads: Heads) -> Float[Tensor, "B L d_model"]:
         """Concat(head_1..head_h) W^O."""
@@ -141,14 +149,15 @@ class OpenAttention(nn.Module):
             Q, K, V = self.self_projections(x, 0)
         else:
             Q, (K, V) = self.queries(x), self.keys_values(y)
-        return self.output(self.attend(Q, K, V, mask))
+        return self.output(self.attend(Q, K, V, mask, 0))
 
     def step(self, x: Float[Tensor, "B n d_model"], cache: LayerCache) -> Float[Tensor, "B n d_model"]:
         """Attention of the newest position of each hypothesis over its prefix, which the cache holds."""
-        Q, K, V = self.self_projections(x.reshape(-1, 1, x.shape[-1]), cache.length)
-        return self.output(self.attend(Q, *cache.append(K, V), None)).view_as(x)
+        first = cache.length
+        Q, K, V = self.self_projections(x.reshape(-1, 1, x.shape[-1]), first)
+        return self.output(self.attend(Q, *cache.append(K, V), None, first)).view_as(x)
 
     def step_across(self, x: Float[Tensor, "B n d_model"], cache: LayerCache) -> Float[Tensor, "B n d_model"]:
         """Attention of the hypotheses, as queries beside each other, over their source's keys and values."""
-        heads = self.attend(self.queries(x), cache.source_K, cache.source_V, cache.source_mask)
+        heads = self.attend(self.queries(x), cache.source_K, cache.source_V, cache.source_mask, 0)
         return self.output(heads)

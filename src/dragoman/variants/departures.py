@@ -307,6 +307,21 @@ class QueryKeyNorm(Choice):
     source: ClassVar[str] = "Henry et al. 2020"
 
 
+class RelativePositions(Choice):
+    """Attention learns what each distance means, and nothing is added to the embeddings.
+
+    Attributes:
+        farthest: longer distances count as this one.
+    """
+
+    name: Literal["relative_positions"] = "relative_positions"
+    farthest: Annotated[int, Field(ge=1, le=100_000)] = 16
+    decides: ClassVar[str] = POSITIONS
+    instead_of: ClassVar[str] = SINUSOIDS
+    section: ClassVar[str] = "3.5"
+    source: ClassVar[str] = "Shaw et al. 2018"
+
+
 Departure = (
     PreNorm
     | RMSNorm
@@ -324,6 +339,7 @@ Departure = (
     | ProjectionBiases
     | OutputBias
     | QueryKeyNorm
+    | RelativePositions
 )
 KINDS: dict[str, type[Departure]] = {kind.model_fields["name"].default: kind for kind in get_args(Departure)}
 

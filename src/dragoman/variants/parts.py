@@ -34,6 +34,7 @@ from dragoman.variants.no_position import NoPosition
 from dragoman.variants.output_bias import BiasedEmbedding
 from dragoman.variants.pre_norm import PreNorm
 from dragoman.variants.query_key_norm import QueryKeyNorm
+from dragoman.variants.relative_position import RelativePositions
 from dragoman.variants.rms_norm import rms_norm
 from dragoman.variants.rope import Rotation
 
@@ -145,6 +146,9 @@ def _with(plan: _Plan, departure: Departure) -> _Plan:
             return replace(plan, output=BiasedEmbedding)
         case asked.QueryKeyNorm(length=length):
             return plan.with_attention_everywhere(norm=lambda shape: QueryKeyNorm(shape.d_k, length))
+        case asked.RelativePositions(farthest=farthest):
+            plan = plan.with_attention_over_itself(relative=lambda shape: RelativePositions(shape, farthest))
+            return replace(plan, position=NoPosition)
         case _:
             assert_never(departure)
 

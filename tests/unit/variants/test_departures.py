@@ -101,6 +101,8 @@ REFUSED = {
     "pre_norm,pre_norm": "departure pre_norm is named twice",
     '{name = "pre_norm", x = 1}': "departure pre_norm has no field x",
     "swiglu": "departure swiglu wants its d_ff",
+    "rope,relative_positions": "both say how positions are told",
+    '{name = "relative_positions", farthest = 0}': "relative_positions: farthest is 0: it should be greater than",
     '{name = "query_key_norm", length = 1}': "query_key_norm: length is 1: it should be greater than or equal to 2",
     "pre_norm,final_norm": "departures pre_norm and final_norm do not go together: both say where the norms stand",
     "block_sinusoids": "departure block_sinusoids wants its wavelengths",
