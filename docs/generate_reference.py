@@ -51,7 +51,7 @@ FLOW = {
     "model": "The model",
     "training": "Training",
     "search": "Search",
-    "variants": "Departures",
+    "variants": "Departures: what their own sources leave open",
     "translator.py": "Translating",
     "scoring": "Scores",
 }

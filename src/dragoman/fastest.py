@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from dragoman.model.packed import PackedModel
+from dragoman.model.packed import PackedModel, has_the_papers_parts
 from dragoman.model.transformer import Transformer
 from dragoman.native import kernels_for
 from dragoman.native.build import cache_directory
@@ -29,8 +29,8 @@ def fastest_products(model: Transformer) -> str:
 
     Where nothing can be written there it is measured anew each time; where the kernels do not serve it is fp32.
     """
-    kernels = kernels_for(model.output_weight)
-    if kernels is None:
+    kernels = kernels_for(model.target_embedding.weight)
+    if kernels is None or not has_the_papers_parts(model):
         return "fp32"
     facts = (kernels.digest, model.config.model_dump_json(), torch.get_num_threads())
     digest = hashlib.sha256(repr(facts).encode()).hexdigest()[:16]

@@ -213,11 +213,20 @@ class Translator:
         """The translator of an opened bundle.
 
         Raises:
-            ConfigError: int8 is wanted where there are no kernels for it.
+            ConfigError: int8 is wanted where there are no kernels for it, or none for the model's parts.
         """
         facts = bundle.facts
         kernels = native.kernels() if device.type == "cpu" else None
-        by_kernels = kernels is not None and (precision == "auto" or precision in kernels.formats)
+        departs = bool(facts.recipe.departures.architecture)  # then there are no kernels for it
+        by_kernels = (
+            kernels is not None and not departs and (precision == "auto" or precision in kernels.formats)
+        )
+        if precision == "int8" and departs:
+            raise ConfigError(
+                "products of 8-bit numbers are for the paper's parts, and the model has others",
+                where=f"--precision int8, {bundle.manifest.standing}",
+                cure="leave it out, or: --precision auto",
+            )
         if precision == "int8" and not by_kernels:
             raise ConfigError(
                 "there are no products of 8-bit numbers here: they want a C++ compiler, and a processor with AMX or "

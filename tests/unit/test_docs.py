@@ -10,6 +10,8 @@ from types import ModuleType
 
 import pytest
 
+from dragoman.variants.departures import KINDS
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 CONSTRAINTS = ROOT / "constraints.txt"
@@ -120,3 +122,16 @@ def test_each_guarantee_names_tests_that_are_there_and_no_test_of_one_is_left_ou
     assert there - named == set()
     for row in re.findall(r"^\| (I\d\d) \|.*$", page, re.MULTILINE):
         assert page.count(f"| {row} |") == 1
+
+
+def test_every_departure_is_on_its_page():
+    page = (DOCS / "guides/departures.md").read_text(encoding="utf-8")
+    table = {
+        name
+        for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", row)
+    }
+    sections = {name for title in re.findall(r"^### (.+)$", page, re.MULTILINE) for name in title.split(", ")}
+    assert table == sections == set(KINDS)
+    for kind in KINDS.values():
+        assert all(f"`{field}`" in page for field in kind.model_fields if field != "name"), kind

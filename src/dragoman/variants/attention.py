@@ -81,12 +81,21 @@ class OpenAttention(nn.Module):
         """Rows of `W_QKV` that make queries, keys and values."""
         return [self.h * self.d_k, self.groups * self.d_k, self.groups * self.d_v]
 
-    def initialize(self, generator: torch.Generator) -> None:
-        """Glorot uniform, each of W^Q, W^K, W^V and W^O by its own sizes."""
-        for matrix in (*self.W_QKV.split_with_sizes(self.widths()), self.W_O):
-            glorot_uniform_(matrix, generator)
+    def matrices(self) -> list[Tensor]:
+        """W^Q, W^K, W^V (all heads together) and W^O, as views."""
+        return [*self.W_QKV.split_with_sizes(self.widths()), self.W_O]
 
-    def self_projections(self, x: Float[Tensor, "B L d_model"], first: int) -> tuple[Heads, Heads, Heads]:
+    def initialize(self, generator: torch.Generator) -> None:
+        """Glorot uniform, of the matrices that `model.initialize` takes as one."""
+        for matrices in self.taken_as_one():
+            glorot_uniform_(matrices, generator)
+        glorot_uniform_([self.W_O], generator)
+
+    def taken_as_one(self) -> list[list[Tensor]]:
+        """W^Q, W^K and W^V, where one product makes them."""
+        return [self.matrices()[:3]]
+
+    def self_projections(self, x: Float[Tensor, "B L d_model"], first: int = 0) -> tuple[Heads, Heads, Heads]:
         """Queries, keys and values of one sequence, whose first position is `first`."""
         Q, K, V = self._projections(x, slice(None)).split_with_sizes(self.widths(), dim=-1)
         return self._queries(Q, first), self._keys(K, first), split_heads(V, self.groups)
@@ -121,7 +130,7 @@ class OpenAttention(nn.Module):
         K: Float[Tensor, "B g K d_k"],
         V: Float[Tensor, "B g K d_v"],
         mask: Bool[Tensor, "#B 1 #Q K"] | None,
-        first: int,
+        first: int = 0,
     ) -> Float[Tensor, "B h Q d_v"]:
         """Eq. 1, the heads of a group being queries to the same keys; the first query stands at key `first`."""
         P_drop = self.P_weights if self.training else 0.0
@@ -146,10 +155,10 @@ class OpenAttention(nn.Module):
     ) -> Float[Tensor, "B Q d_model"]:
         """Attention of x over y, or of x over itself where y is None."""
         if y is None:
-            Q, K, V = self.self_projections(x, 0)
+            Q, K, V = self.self_projections(x)
         else:
             Q, (K, V) = self.queries(x), self.keys_values(y)
-        return self.output(self.attend(Q, K, V, mask, 0))
+        return self.output(self.attend(Q, K, V, mask))
 
     def step(self, x: Float[Tensor, "B n d_model"], cache: LayerCache) -> Float[Tensor, "B n d_model"]:
         """Attention of the newest position of each hypothesis over its prefix, which the cache holds."""
@@ -159,5 +168,14 @@ class OpenAttention(nn.Module):
 
     def step_across(self, x: Float[Tensor, "B n d_model"], cache: LayerCache) -> Float[Tensor, "B n d_model"]:
         """Attention of the hypotheses, as queries beside each other, over their source's keys and values."""
-        heads = self.attend(self.queries(x), cache.source_K, cache.source_V, cache.source_mask, 0)
+        heads = self.attend(self.queries(x), cache.source_K, cache.source_V, cache.source_mask)
         return self.output(heads)
+
+
+class OpenAttentionToSource(OpenAttention):
+    """The same over the encoder's output, whose keys and values are made apart."""
+
+    def taken_as_one(self) -> list[list[Tensor]]:
+        """W^Q; W^K and W^V."""
+        [[W_Q, W_K, W_V]] = super().taken_as_one()
+        return [[W_Q], [W_K, W_V]]

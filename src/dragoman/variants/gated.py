@@ -52,7 +52,7 @@ class GatedFeedForward(nn.Module):
     def initialize(self, generator: torch.Generator) -> None:
         """Glorot uniform, each matrix by its own sizes."""
         for matrix in (self.W, self.V, self.W_2):
-            glorot_uniform_(matrix, generator)
+            glorot_uniform_([matrix], generator)
 
     def inner(self, x: Float[Tensor, "*B d_model"]) -> Float[Tensor, "*B width"]:
         """gate(x W) * x V."""

@@ -23,7 +23,7 @@ from dragoman.model.parts import PAPER, Build, Parts
 from dragoman.model.residual import PostNorm, layer_norm
 from dragoman.model.transformer import INITIAL_SEED, Transformer
 from dragoman.variants import departures as asked
-from dragoman.variants.attention import NONE, OpenAttention, Pieces
+from dragoman.variants.attention import NONE, OpenAttention, OpenAttentionToSource, Pieces
 from dragoman.variants.block_sinusoids import BlockSinusoidalPosition
 from dragoman.variants.departures import Departure, check_departures
 from dragoman.variants.dropouts import DroppedFeedForward
@@ -88,9 +88,9 @@ class _Plan:
     def parts(self) -> Parts:
         return replace(
             PAPER,
-            attention=_attention(self.encoder),
-            decoder_attention=_attention(self.decoder),
-            cross_attention=_attention(self.across),
+            attention=_attention(self.encoder, OpenAttention),
+            decoder_attention=_attention(self.decoder, OpenAttention),
+            cross_attention=_attention(self.across, OpenAttentionToSource),
             feed_forward=lambda shape: self.feed_forward(shape, self.P_inner),
             output=self.output,
             position=self.position,
@@ -99,9 +99,9 @@ class _Plan:
         )
 
 
-def _attention(pieces: Pieces) -> Build:
+def _attention(pieces: Pieces, kind: type[OpenAttention]) -> Build:
     """The paper's own where there is nothing to put into it."""
-    return MultiHeadAttention if pieces == NONE else lambda shape: OpenAttention(shape, pieces)
+    return MultiHeadAttention if pieces == NONE else lambda shape: kind(shape, pieces)
 
 
 def parts_of(departures: Sequence[Departure]) -> Parts:

@@ -52,8 +52,8 @@ class RelativePositions(nn.Module):
 
     def initialize(self, generator: torch.Generator) -> None:
         """Glorot uniform."""
-        glorot_uniform_(self.a_K, generator)
-        glorot_uniform_(self.a_V, generator)
+        glorot_uniform_([self.a_K], generator)
+        glorot_uniform_([self.a_V], generator)
 
     def forward(
         self,
@@ -68,7 +68,13 @@ class RelativePositions(nn.Module):
         """z, of queries whose first stands at position `first` of the keys."""
         Q = Q * (1.0 / math.sqrt(Q.shape[-1]))
         apart = distances(first, Q.shape[2], K.shape[2], self.farthest, Q.device).expand(*Q.shape[:2], -1, -1)
-        scores = Q @ K.transpose(-2, -1) + linear(Q, self.a_K).gather(-1, apart)
-        weights = dropout(masked_softmax(scores, mask), P_drop, training=True)
-        by_distance = weights.new_zeros(*Q.shape[:3], len(self.a_V)).scatter_add(-1, apart, weights)
+        by_place = _wide(linear(Q, self.a_K)).gather(-1, apart).to(Q.dtype)
+        weights = dropout(masked_softmax(Q @ K.transpose(-2, -1) + by_place, mask), P_drop, training=True)
+        none = _wide(weights.new_zeros(*Q.shape[:3], len(self.a_V)))
+        by_distance = none.scatter_add(-1, apart, _wide(weights)).to(Q.dtype)
         return weights @ V + linear(by_distance, self.a_V.t())
+
+
+def _wide(x: Tensor) -> Tensor:
+    """Where many numbers are summed one by one, now or backwards, it is in float32 at least."""
+    return x if x.dtype == torch.float64 else x.float()

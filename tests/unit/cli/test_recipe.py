@@ -68,3 +68,29 @@ def test_changes_are_applied():
 def test_what_is_no_recipe_is_refused(arguments, said):
     message = refused(2, "recipe", "show", *arguments)
     assert all(part in message for part in said), message
+
+
+def test_departures_are_shown_listed_and_named():
+    change = 'departures.architecture=["pre_norm", {name = "rope", base = 500.0}]'
+    result = done("recipe", "show", "tiny", "--set", change)
+    assert result.text.endswith(
+        '\n[departures]\narchitecture = ["pre_norm", {name = "rope", base = 500.0}]\n'
+    )
+    assert "architecture pre_norm of Xiong et al. 2020" in result.err
+    assert "rope of Su et al. 2021, base 500.0 (paper" in result.err
+    record = done("recipe", "show", "tiny", "--set", change, "--json").json
+    assert record["recipe"]["departures"]["architecture"] == [
+        {"name": "pre_norm"},
+        {"name": "rope", "base": 500.0},
+    ]
+    assert Recipe(**record["recipe"]).departures.architecture[1].base == 500.0
+
+
+def test_departures_that_do_not_go_together_are_refused():
+    both = "departures.architecture=rope,learned_positions"
+    assert "rope and learned_positions do not go together" in refused(
+        2, "recipe", "show", "tiny", "--set", both
+    )
+    unknown = refused(2, "recipe", "show", "tiny", "--set", "departures.architecture=foo")
+    assert "there is no departure 'foo'" in unknown
+    assert "pre_norm, rms_norm" in unknown

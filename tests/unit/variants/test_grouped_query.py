@@ -120,8 +120,8 @@ def test_parameters_and_their_initial_values():
         attention.initialize(torch.Generator().manual_seed(1))
     W_Q, W_K, W_V = attention.W_QKV.detach().split_with_sizes(attention.widths())
     assert [tuple(W.shape) for W in (W_Q, W_K, W_V)] == [(64, 64), (16, 64), (16, 64)]
-    for W, bound in ((W_Q, (6 / 128) ** 0.5), (W_K, (6 / 80) ** 0.5), (W_V, (6 / 80) ** 0.5)):
-        assert 0.97 * bound < W.abs().max() <= bound
+    bound = (6 / (64 + 16 + 16 + 64)) ** 0.5
+    assert all(0.97 * bound < W.abs().max() <= bound for W in (W_Q, W_K, W_V))
     config = ModelConfig(vocab_size=10, N=1, d_model=64, d_ff=8, h=8)
     saved = {
         groups: sum(p.numel() for p in build((GroupedQuery(groups=groups),), config).parameters())

@@ -10,7 +10,7 @@ from random_models import random_ids
 from dragoman.errors import ConfigError
 from dragoman.model.parts import PAPER
 from dragoman.model.transformer import Transformer
-from dragoman.variants.departures import PreNorm
+from dragoman.variants.departures import PreNorm, ProjectionBiases
 from dragoman.variants.parts import build, parts_of
 
 
@@ -66,3 +66,10 @@ def test_in_every_number_format(name):
 def test_what_does_not_go_together_is_not_built():
     with pytest.raises(ConfigError, match="named twice"):
         build(CONFIG, (PreNorm(), PreNorm()))
+
+
+def test_initial_values_are_the_papers_where_the_matrices_are():
+    """Biases alone change no matrix: drawn in the same order, by the same bounds, they have the same values."""
+    plain, other = Transformer(CONFIG, seed=4), build(CONFIG, (ProjectionBiases(),), seed=4)
+    for name, value in weights(plain).items():
+        assert torch.equal(value, weights(other)[name]), name
