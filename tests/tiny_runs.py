@@ -25,6 +25,7 @@ from dragoman.data.prepared import PreparedCorpus
 from dragoman.model.config import ModelConfig, ModelShape
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import BatchSection, OptimizerSection, Recipe, SearchSection, TrainingSection
+from dragoman.standing import standing
 from dragoman.text.lines import read_units
 from dragoman.text.subwords import Subwords
 from dragoman.training.checkpoint import Checkpoint, checkpoint_names, open_checkpoint
@@ -112,7 +113,14 @@ def tiny_facts(corpus: PreparedCorpus, recipe: Recipe | None = None, **changes: 
         source_vocab_size=corpus.source_subwords.vocab_size,
     )
     return BundleFacts(
-        config, recipe, corpus.source_subwords, corpus.target_subwords, "en", "xx", {"pairs": 3}
+        config,
+        recipe,
+        corpus.source_subwords,
+        corpus.target_subwords,
+        "en",
+        "xx",
+        {"pairs": 3},
+        standing=standing(recipe),
     )
 
 

@@ -6,8 +6,8 @@ Paper: none (infrastructure)
     model.safetensors  weights, float32 unless said
     subwords.model     SentencePiece, both languages; or source.subwords.model and target.subwords.model
     recipe.toml        how it was trained
-    manifest.json      format, languages, step, standing to the paper, provenance; size and SHA-256 of each
-                       file, and its own
+    manifest.json      format, languages, step, standing to the paper choice by choice, provenance; size and
+                       SHA-256 of each file, and its own
     README.md          the model card, for people; not checked
 
 A checkpoint is a bundle with more files.
@@ -35,7 +35,7 @@ from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import Transformer
 from dragoman.provenance import provenance
 from dragoman.recipe import Recipe
-from dragoman.standing import standing
+from dragoman.standing import Standing, standing
 from dragoman.text.subwords import Subwords
 from dragoman.variants.departures import Departure
 from dragoman.variants.parts import build
@@ -67,6 +67,8 @@ class BundleManifest(Record):
         step: updates done.
         standing: one line on how it stands to the paper.
         departures: choices of another rule than the paper's.
+        fidelity: all choices beside the paper's, as they were measured when training began; None in models written
+            before they were.
         vocabularies: SHA-256 of the source's and the target's subwords.
         averaged: names of the checkpoints it is the average of.
         data: facts on the training corpus.
@@ -83,6 +85,7 @@ class BundleManifest(Record):
     step: Count
     standing: str
     departures: tuple[str, ...]
+    fidelity: Standing | None = None
     vocabularies: dict[str, Digest]
     averaged: tuple[str, ...] = ()
     data: dict[str, str | int | None]
@@ -108,6 +111,7 @@ class BundleFacts:
         source_subwords, target_subwords: the same object where one vocabulary serves both.
         source_language, target_language: codes such as "en", or None where unknown.
         data: facts on the training corpus, for the manifest and the card.
+        standing: how the run stands to the paper.
     """
 
     config: ModelConfig
@@ -117,6 +121,7 @@ class BundleFacts:
     source_language: str | None = None
     target_language: str | None = None
     data: Mapping[str, str | int | None] = field(default_factory=dict)
+    standing: Standing = field(kw_only=True)
 
     @property
     def joint(self) -> bool:
@@ -237,14 +242,14 @@ def _manifest(
     kind: Literal["model", "checkpoint"],
     averaged: tuple[str, ...],
 ) -> BundleManifest:
-    stands = standing(facts.recipe)
     manifest = BundleManifest(
         kind=kind,
         source_language=facts.source_language,
         target_language=facts.target_language,
         step=step,
-        standing=stands.banner(facts.recipe.name),
-        departures=tuple(str(d) for d in stands.departures),
+        standing=facts.standing.banner(facts.recipe.name),
+        departures=tuple(str(d) for d in facts.standing.departures),
+        fidelity=facts.standing,
         vocabularies={"source": facts.source_subwords.digest, "target": facts.target_subwords.digest},
         averaged=averaged,
         data=dict(facts.data),
@@ -268,7 +273,14 @@ def open_bundle(directory: Path) -> Bundle:
     if manifest.vocabularies != {"source": source.digest, "target": target.digest}:
         raise VocabularyMismatch("the subwords are not those the manifest names", where=str(directory))
     facts = BundleFacts(
-        config, recipe, source, target, manifest.source_language, manifest.target_language, manifest.data
+        config,
+        recipe,
+        source,
+        target,
+        manifest.source_language,
+        manifest.target_language,
+        manifest.data,
+        standing=manifest.fidelity or standing(recipe),
     )
     if (config.source_rows, config.vocab_size) != (source.vocab_size, target.vocab_size):
         raise VocabularyMismatch(
@@ -387,6 +399,10 @@ def short_card(facts: BundleFacts, manifest: BundleManifest, scores: str = "") -
     data = "\n".join(f"* {key}: {value}" for key, value in manifest.data.items() if value is not None)
     averaged = ", ".join(manifest.averaged) or "none"
     departures = "\n".join(f"* {d}" for d in manifest.departures) or "* none"
+    scaled, open_ = (
+        "\n".join(f"* {f}" for f in facts.standing.findings if f.verdict == verdict) or "* none"
+        for verdict in ("scaled", "silent")
+    )
     return f"""# Translation model, {languages}
 
 {manifest.standing}
@@ -397,6 +413,14 @@ A Transformer of {config.N}+{config.N} layers, d_model {config.d_model}, d_ff {c
 
 ## Departures from the paper
 {departures}
+
+## Scaled: the paper's rule with another number
+{scaled}
+
+## Left open by the paper
+{open_}
+
+Every other choice is as published: `dragoman fidelity MODEL` lists them all.
 
 ## Data
 {data or "* not recorded"}

@@ -18,6 +18,7 @@ from dragoman.data.batches import Batch, BatchLoader, BatchPlan, bpe_dropout_seg
 from dragoman.data.durable import only_one
 from dragoman.data.prepared import DevTexts, PreparedCorpus, open_prepared
 from dragoman.errors import ConfigError
+from dragoman.fidelity.measure import measure
 from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import Recipe
@@ -241,7 +242,7 @@ def evaluate(
 
 
 def _search_signature(translator: Translator, beam_size: int | None, alpha: float | None) -> str:
-    """What the translations were searched with, in the style of sacreBLEU's signatures."""
+    """What the translations were made with, in the style of sacreBLEU's signatures: the search; departures if any."""
     search = translator.search
     beam_size = search.beam_size if beam_size is None else beam_size
     alpha = search.alpha if alpha is None else alpha
@@ -252,6 +253,8 @@ def _search_signature(translator: Translator, beam_size: int | None, alpha: floa
         signature += (
             f"|shortlist:{translator.shortlist.likeliest.shape[1]}+{len(translator.shortlist.always)}"
         )
+    if translator.departures:
+        signature += f"|departures:{'; '.join(translator.departures)}"
     return signature
 
 
@@ -476,7 +479,16 @@ def _facts(corpus: PreparedCorpus, recipe: Recipe) -> BundleFacts:
         "target files": None if origin is None else ", ".join(origin.target_files),
         TEXT_DIGEST: _text_digest(corpus),
     }
-    return BundleFacts(config, recipe, source, target, corpus.source_language, corpus.target_language, data)
+    return BundleFacts(
+        config,
+        recipe,
+        source,
+        target,
+        corpus.source_language,
+        corpus.target_language,
+        data,
+        standing=measure(recipe, subwords=target),
+    )
 
 
 def _text_digest(corpus: PreparedCorpus) -> str:

@@ -3,20 +3,26 @@
 Paper: 3, 5, 6.1
 
 A run is compared with whichever of the paper's models (base, big, big for English-French) it is nearest to. A choice
-is as published, scaled (the paper's rule with another number), or a departure (another rule).
+is as published; silent (the paper leaves it open, and we took the authors' practice); scaled (the paper's rule with
+another number); or a departure (another rule). Here are the findings and what is said of them, and the comparison of a
+recipe's numbers; what the code really does is measured in `fidelity`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Literal
 
 from dragoman import paper
 from dragoman.model.config import ModelShape
 from dragoman.recipe import Recipe, SearchSection, SubwordSection, TrainingSection
+from dragoman.variants.departures import KINDS
 
 Level = Literal["architecture", "recipe", "scale"]
-Verdict = Literal["scaled", "departure"]
+Verdict = Literal["as published", "silent", "scaled", "departure"]
+LEVELS: tuple[Level, ...] = ("architecture", "recipe", "scale")
 
 BASE = Recipe(name="base")
 _BIG_SHAPE = {
@@ -37,8 +43,16 @@ BIG_EN_FR = BIG.model_copy(
 )
 PUBLISHED = (BASE, BIG, BIG_EN_FR)
 
-# field -> (level, section of the paper). Numbers of the paper's rules are scale; the rules are the recipe.
+# field -> (level, section of the paper). A number that follows size, data or time is scale; one that the paper has
+# the same for all its models, and every switch, is the recipe.
 _FIELDS: dict[str, tuple[Level, str]] = {
+    "optimizer.beta_1": ("recipe", "5.3"),
+    "optimizer.beta_2": ("recipe", "5.3"),
+    "optimizer.epsilon": ("recipe", "5.3"),
+    "optimizer.cooldown": ("recipe", "5.3"),
+    "subwords.joint": ("recipe", "5.1"),
+    "subwords.dropout": ("recipe", "5.1"),
+    "search.max_extra": ("recipe", "6.1"),
     "model.N": ("scale", "3.1"),
     "model.d_model": ("scale", "3.1"),
     "model.d_ff": ("scale", "3.3"),
@@ -46,15 +60,9 @@ _FIELDS: dict[str, tuple[Level, str]] = {
     "model.d_k": ("scale", "3.2.2"),
     "model.d_v": ("scale", "3.2.2"),
     "model.P_drop": ("scale", "5.4"),
-    "model.shared_embeddings": ("scale", "3.4"),
-    "model.tied_output": ("scale", "3.4"),
     "subwords.vocab_size": ("scale", "5.1"),
-    "subwords.joint": ("scale", "5.1"),
     "batch.source_tokens": ("scale", "5.1"),
     "batch.target_tokens": ("scale", "5.1"),
-    "optimizer.beta_1": ("scale", "5.3"),
-    "optimizer.beta_2": ("scale", "5.3"),
-    "optimizer.epsilon": ("scale", "5.3"),
     "optimizer.warmup_steps": ("scale", "5.3"),
     "optimizer.factor": ("scale", "5.3"),
     "training.eps_ls": ("scale", "5.4"),
@@ -63,58 +71,123 @@ _FIELDS: dict[str, tuple[Level, str]] = {
     "search.average_checkpoints": ("scale", "6.1"),
     "search.beam_size": ("scale", "6.1"),
     "search.alpha": ("scale", "6.1"),
-    "search.max_extra": ("scale", "6.1"),
-    "subwords.dropout": ("recipe", "5.1"),
-    "optimizer.cooldown": ("recipe", "5.3"),
     "departures.architecture": ("architecture", "3"),
 }
 
 
 @dataclass(frozen=True)
-class Difference:
-    """One choice that is not the paper's."""
+class Finding:
+    """One choice of a run.
 
+    Attributes:
+        choice: its name, or the recipe's field.
+        level: what it belongs to.
+        section: of the paper.
+        paper: what the paper says; where it is silent, what we took and from where.
+        here: what this run does.
+        verdict: the one beside the other.
+    """
+
+    choice: str
     level: Level
-    verdict: Verdict
-    field: str
     section: str
     paper: object
     here: object
+    verdict: Verdict
 
     def __str__(self) -> str:
-        return f"{self.field} {self.here} (paper {self.paper}, {self.section})"
+        return f"{self.choice} {self.here} (paper {self.paper}, {self.section})"
 
 
 @dataclass(frozen=True)
 class Standing:
-    """All differences of a run from the nearest of the paper's models.
+    """All choices of a run beside those of the nearest of the paper's models.
 
     Attributes:
         nearest: that model's name.
-        differences: what is not as in it.
+        findings: one for each choice, level by level.
     """
 
     nearest: str
-    differences: tuple[Difference, ...]
+    findings: tuple[Finding, ...]
 
     @property
-    def departures(self) -> tuple[Difference, ...]:
+    def differences(self) -> tuple[Finding, ...]:
+        """Choices with another number or another rule than the paper's."""
+        return tuple(f for f in self.findings if f.verdict in ("scaled", "departure"))
+
+    @property
+    def departures(self) -> tuple[Finding, ...]:
         """Choices that follow another rule than the paper's."""
-        return tuple(d for d in self.differences if d.verdict == "departure")
+        return tuple(f for f in self.findings if f.verdict == "departure")
 
     def banner(self, name: str) -> str:
         """One line for the head of a run, its manifest and its card."""
         departures = self.departures
-        said = {level: [d for d in departures if d.level == level] for level in ("architecture", "recipe")}
+        said = {level: [f for f in departures if f.level == level] for level in ("architecture", "recipe")}
         clauses = []
         if not said["architecture"] and not said["recipe"]:
             clauses.append("architecture and recipe as published")
         else:
             for level, found in said.items():
-                clauses.append(f"{level} " + (", ".join(map(str, found)) if found else "as published"))
-        scaled = any(d.verdict == "scaled" for d in self.differences)
+                clauses.append(f"{level} " + (_listed(found) if found else "as published"))
+        scaled = any(f.verdict == "scaled" for f in self.findings)
         clauses.append(f"scale: {name if scaled else f'as published ({self.nearest})'}")
         return f"{paper.CITATION}: {', '.join(clauses)}"
+
+
+def _listed(found: list[Finding]) -> str:
+    """The departures that were asked for, by name, and then only the names of what was measured to differ."""
+    asked = [f for f in found if f.choice in KINDS]
+    measured = [f for f in found if f.choice not in KINDS]
+    listed = ", ".join(map(str, asked or measured))
+    return f"{listed} (measured: {', '.join(f.choice for f in measured)})" if asked and measured else listed
+
+
+def standing(
+    recipe: Recipe,
+    *,
+    rules: tuple[Finding, ...] = (),
+    measured: Mapping[str, object] = MappingProxyType({}),
+) -> Standing:
+    """Compares a recipe with each of the paper's models, field by field, and keeps the nearest.
+
+    Args:
+        recipe: what the run was told to do.
+        rules: what was found of choices that no field holds.
+        measured: what the run does in place of a field's value. Where that is not what the recipe says, the code does
+            not do what it was told: that is a departure, whatever the number.
+    """
+    stands = [Standing(model.name, _numbers(recipe, model, measured)) for model in PUBLISHED]
+    nearest = min(stands, key=lambda stands: len(stands.differences))
+    findings = sorted((*rules, *nearest.findings), key=lambda f: LEVELS.index(f.level))
+    return replace(nearest, findings=tuple(findings))
+
+
+def _numbers(recipe: Recipe, model: Recipe, measured: Mapping[str, object]) -> tuple[Finding, ...]:
+    found = []
+    for path, (level, section) in _FIELDS.items():
+        if path == "departures.architecture":
+            found += [
+                Finding(d.name, level, d.section, d.instead_of, d.source_and_numbers, "departure")
+                for d in recipe.departures.architecture
+            ]
+            continue
+        published, said = field_of(model, path), field_of(recipe, path)
+        here = measured.get(path, said)
+        verdict: Verdict = "scaled" if level == "scale" else "departure"
+        if here != said:
+            level, verdict = "recipe", "departure"
+        elif _same(path, here, published):
+            verdict = "as published"
+        found.append(Finding(path, level, section, published, here, verdict))
+    return tuple(found)
+
+
+def field_of(recipe: Recipe, path: str) -> object:
+    """The value of `section.field`."""
+    section, field = path.split(".")
+    return getattr(getattr(recipe, section), field)
 
 
 def _same(path: str, here: object, published: object) -> bool:
@@ -122,30 +195,3 @@ def _same(path: str, here: object, published: object) -> bool:
     if path == "subwords.vocab_size" and isinstance(here, int) and isinstance(published, int):
         return abs(here - published) <= 0.05 * published
     return here == published
-
-
-def standing(recipe: Recipe) -> Standing:
-    """Compares a recipe with each of the paper's models, field by field, and keeps the nearest.
-
-    The architecture has no field but the list of departures: the parts of `dragoman.model` are the paper's and have no
-    other form.
-    """
-    found = [Standing(model.name, _differences(recipe, model)) for model in PUBLISHED]
-    return min(found, key=lambda stands: len(stands.differences))
-
-
-def _differences(recipe: Recipe, model: Recipe) -> tuple[Difference, ...]:
-    found = []
-    for path, (level, section) in _FIELDS.items():
-        group, field = path.split(".")
-        published = getattr(getattr(model, group), field)
-        here = getattr(getattr(recipe, group), field)
-        if path == "departures.architecture":
-            found += [
-                Difference(level, "departure", d.name, d.section, d.instead_of, d.source_and_numbers)
-                for d in here
-            ]
-        elif not _same(path, here, published):
-            verdict: Verdict = "scaled" if level == "scale" else "departure"
-            found.append(Difference(level, verdict, path, section, published, here))
-    return tuple(found)

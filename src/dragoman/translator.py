@@ -137,6 +137,7 @@ class Translator:
         batch_rows: most units searched at once; None: as many as are fast, or as batch_tokens allow.
         source_language, target_language: codes, or None.
         standing: one line on how the model stands to the paper.
+        departures: its choices of another rule than the paper's.
         search: beam size, alpha and length limit where none are given: those of the model's recipe.
         engine: "auto": the kernels where they serve; "exact": always the equations as PyTorch computes them, and the
             search step by step, which everything else is compared with.
@@ -153,6 +154,7 @@ class Translator:
     source_language: str | None = None
     target_language: str | None = None
     standing: str = ""
+    departures: tuple[str, ...] = ()
     search: SearchSection = field(default_factory=SearchSection)
     engine: Engine = "auto"
     products: str = "fp32"
@@ -245,6 +247,7 @@ class Translator:
             source_language=facts.source_language,
             target_language=facts.target_language,
             standing=bundle.manifest.standing,
+            departures=bundle.manifest.departures,
             search=facts.recipe.search,
             path=bundle.directory,
             _device=device,

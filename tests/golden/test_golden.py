@@ -154,7 +154,7 @@ VERBS = [
     "recipe",
     "recipe list",
 ]
-VERBS += ["recipe show", "demo"]
+VERBS += ["recipe show", "demo", "fidelity"]
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -6,8 +6,10 @@ import pytest
 
 from dragoman.recipe import Recipe
 from dragoman.recipes.named import all_recipes, base, big, tiny
-from dragoman.standing import _FIELDS, Difference, standing
+from dragoman.standing import _FIELDS, Finding, Standing, standing
 
+# What no number says is found by probes (fidelity).
+PROBED = {"model.shared_embeddings", "model.tied_output"}
 # Habits of a run that the paper has no rule for.
 NO_RULE = {
     "batch.max_length",
@@ -31,8 +33,8 @@ def test_every_field_has_a_level_or_no_rule():
         if isinstance(values, dict)
         for field in values
     }
-    assert fields == set(_FIELDS) | NO_RULE
-    assert not set(_FIELDS) & NO_RULE
+    assert fields == set(_FIELDS) | NO_RULE | PROBED
+    assert not set(_FIELDS) & (NO_RULE | PROBED)
 
 
 def test_base_is_as_published():
@@ -55,7 +57,7 @@ DEPARTURES = {
 def test_how_each_recipe_of_ours_stands(recipe):
     """None departs but those of some minutes, which cannot wait for the rate to fall by itself, and say so."""
     found = standing(recipe)
-    assert [d.field for d in found.departures] == ["optimizer.cooldown"] * (recipe.name in DEPARTURES)
+    assert [d.choice for d in found.departures] == ["optimizer.cooldown"] * (recipe.name in DEPARTURES)
     published = recipe.name in ("base", "big", "big-en-fr")
     scale = f"as published ({recipe.name})" if published else recipe.name
     assert (found.nearest == recipe.name and not found.differences) == published
@@ -64,8 +66,8 @@ def test_how_each_recipe_of_ours_stands(recipe):
 
 
 def test_tiny_is_scaled_and_says_where():
-    found = {difference.field: difference for difference in standing(tiny()).differences}
-    assert found["model.d_model"] == Difference("scale", "scaled", "model.d_model", "3.1", 512, 128)
+    found = {difference.choice: difference for difference in standing(tiny()).differences}
+    assert found["model.d_model"] == Finding("model.d_model", "scale", "3.1", 512, 128, "scaled")
     assert str(found["model.d_model"]) == "model.d_model 128 (paper 512, 3.1)"
     assert set(found) == {
         "model.N",
@@ -86,7 +88,7 @@ def test_tiny_is_scaled_and_says_where():
 def test_bpe_dropout_is_a_departure():
     recipe = tiny().with_changes(["subwords.dropout=0.1"])
     found = standing(recipe)
-    assert [difference.field for difference in found.departures] == ["subwords.dropout"]
+    assert [difference.choice for difference in found.departures] == ["subwords.dropout"]
     assert found.departures[0].verdict == "departure"
     assert found.banner("tiny") == (
         "Vaswani et al. 2017: architecture as published, "
@@ -140,12 +142,46 @@ def test_every_other_field_is_seen(field):
     else:
         other = str(2 * value)
     found = standing(base().with_changes([f"{section}.{name}={other}"])).differences
-    assert field in {difference.field for difference in found}
+    assert field in {difference.choice for difference in found}
 
 
 def test_a_run_is_compared_with_the_model_it_is_nearest_to():
     changed = big().with_changes(["training.eps_ls=0.2"])
     found = standing(changed)
     assert found.nearest == "big"
-    assert [difference.field for difference in found.differences] == ["training.eps_ls"]
+    assert [difference.choice for difference in found.differences] == ["training.eps_ls"]
     assert found.banner("mine").endswith("scale: mine")
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["optimizer.beta_1", "optimizer.beta_2", "optimizer.epsilon", "search.max_extra", "subwords.joint"],
+)
+def test_a_number_the_paper_never_changes_is_a_rule(field):
+    value = {"search.max_extra": "100", "subwords.joint": "false"}.get(field, "0.5")
+    found = standing(base().with_changes([f"{field}={value}"]))
+    assert [(f.choice, f.level, f.verdict) for f in found.differences] == [(field, "recipe", "departure")]
+    assert found.banner("base").endswith("scale: as published (base)")
+
+
+def test_what_is_measured_counts_and_not_what_the_recipe_says():
+    lying = standing(base(), measured={"optimizer.beta_2": 0.997, "search.beam_size": 4})
+    assert [str(f) for f in lying.departures] == ["optimizer.beta_2 0.997 (paper 0.98, 5.3)"]
+
+
+def test_code_that_does_not_do_what_it_is_told_departs_even_in_a_matter_of_scale():
+    found = standing(tiny(), measured={"optimizer.factor": 1.0})
+    assert [(f.choice, f.level) for f in found.departures] == [("optimizer.factor", "recipe")]
+    assert "recipe optimizer.factor 1.0 (paper 1.0, 5.3)" in found.banner("tiny")
+
+
+def test_rules_found_elsewhere_stand_before_the_numbers_of_their_level():
+    place = Finding("norm place", "architecture", "3.1", "after the sum", "before the sub-layer", "departure")
+    form = Finding("optimizer", "recipe", "5.3", "Adam", "Adam", "as published")
+    found = standing(base(), rules=(form, place))
+    assert [f.choice for f in found.findings][:3] == ["norm place", "optimizer", "optimizer.beta_1"]
+    assert found.banner("base") == (
+        "Vaswani et al. 2017: architecture norm place before the sub-layer (paper after the sum, 3.1), recipe as "
+        "published, scale: as published (base)"
+    )
+    assert found == Standing("base", found.findings)

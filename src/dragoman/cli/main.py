@@ -20,7 +20,19 @@ import typer
 from typer.core import TyperGroup
 
 from dragoman import __version__
-from dragoman.cli import average, compare, demo, evaluate, prepare, recipe, score, shortlist, train, translate
+from dragoman.cli import (
+    average,
+    compare,
+    demo,
+    evaluate,
+    fidelity,
+    prepare,
+    recipe,
+    score,
+    shortlist,
+    train,
+    translate,
+)
 from dragoman.cli.talk import visible
 from dragoman.errors import DragomanError
 
@@ -104,6 +116,7 @@ app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
 app.add_typer(recipe.app, name="recipe")
+app.command("fidelity")(fidelity.fidelity)
 
 
 def _version(wanted: bool) -> None:

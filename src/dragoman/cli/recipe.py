@@ -49,11 +49,11 @@ def show(
 
     Example: dragoman recipe show tiny > mine.toml
     """
+    from dragoman.fidelity.measure import measure
     from dragoman.recipes.named import read_recipe
-    from dragoman.standing import standing
 
     recipe = read_recipe(name).with_changes(set_ or [])
-    stands = standing(recipe)
+    stands = measure(recipe)
     if json:
         differences = [str(difference) for difference in stands.differences]
         record = {"recipe": recipe.model_dump(), "standing": stands.banner(recipe.name)}

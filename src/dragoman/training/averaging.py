@@ -6,9 +6,10 @@ Silent: the mean (plain, of every weight, as tensor2tensor `utils/avg_checkpoint
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from dragoman.bundle import Bundle, open_bundle, write_bundle
@@ -23,15 +24,27 @@ def average_weights(bundles: Sequence[Bundle]) -> dict[str, Tensor]:
         VocabularyMismatch: the models have different subwords.
         CheckpointError: the models have different sizes or departures.
     """
-    first = bundles[0]
+
+    def weights() -> Iterator[Mapping[str, Tensor]]:
+        for bundle in bundles:
+            _check_same_kind(bundles[0], bundle)
+            yield bundle.weights()
+
+    return mean_weights(weights())
+
+
+def mean_weights(models: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of each weight of models of one kind, one model in memory at a time; of at least one."""
     sums: dict[str, Tensor] = {}
-    for bundle in bundles:
-        _check_same_kind(first, bundle)
-        for name, weight in bundle.weights().items():
+    dtypes: dict[str, torch.dtype] = {}
+    count = 0
+    for weights in models:
+        count += 1
+        for name, weight in weights.items():
+            dtypes.setdefault(name, weight.dtype)
             wide = weight.double()
             sums[name] = sums[name] + wide if name in sums else wide
-    dtypes = {name: weight.dtype for name, weight in first.weights().items()}
-    return {name: (total / len(bundles)).to(dtypes[name]) for name, total in sums.items()}
+    return {name: (total / count).to(dtypes[name]) for name, total in sums.items()}
 
 
 def _check_same_kind(first: Bundle, other: Bundle) -> None:

@@ -22,7 +22,6 @@ from dragoman.data.batches import Batch, BatchLoader, Cursor
 from dragoman.errors import CheckpointError, VocabularyMismatch
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import Recipe
-from dragoman.standing import standing
 from dragoman.training.checkpoint import Checkpoint, Place, kernels, save_checkpoint, threads
 from dragoman.training.events import Emit, Ended, Said, Saved, Started, Stepped, Validated, Validating
 from dragoman.training.schedule import Cooldown, cooldown_due
@@ -141,7 +140,7 @@ class Trainer:
                 max_minutes=training.max_minutes,
                 batches_an_epoch=len(self.task.loader.plan),
                 parameters=sum(p.numel() for p in self.model.parameters()),
-                standing=standing(self.recipe).banner(self.recipe.name),
+                standing=self.task.facts.standing.banner(self.recipe.name),
             )
         )
         clock = _Clock(self.place.seconds)

@@ -1,0 +1,281 @@
+"""Probes of what goes into the stacks and comes out: embeddings, positions, the output map, dropout, initial weights.
+
+Paper: 3.1, 3.4, 3.5, 5.4
+
+Each takes a model and says what it computes in the words of `choices`.
+"""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dragoman.data.batches import Batch, make_batch
+from dragoman.data.shards import PairShards
+from dragoman.fidelity.small import (
+    ATTENTIONS,
+    NETWORKS,
+    RESIDUALS,
+    V,
+    agreed,
+    calls,
+    exact,
+    ids,
+    is_random,
+    numbers,
+    parts_named,
+    same,
+    shaken,
+)
+from dragoman.model.transformer import Transformer
+from dragoman.text.subwords import Subwords
+
+SOURCE, TARGET = ids([5, 6, 7, 8]), ids([9, 10, 11])
+ROWS = 20  # positions looked at
+TABLE_TOLERANCE = 1e-5  # positions are kept in float32
+
+
+def embedding_scale(model: Transformer) -> str:
+    """What a row of the matrix is multiplied by before the position is added (3.4)."""
+    model = shaken(model)
+    with calls(iter([model.position])) as seen:
+        model(SOURCE, TARGET)
+    given = [argument for _, argument, _ in seen[:2]]
+    rows = [model.source_embedding.weight[SOURCE], model.target_embedding.weight[TARGET]]
+    return agreed(_scale(x / row, model.config.d_model) for x, row in zip(given, rows, strict=True))
+
+
+def _scale(ratios: Tensor, d_model: int) -> str:
+    scale = float(ratios.detach().flatten()[0])
+    if not same(ratios, torch.full_like(ratios, scale), 1e-6):
+        return "no one factor"
+    known = {"sqrt(d_model)": math.sqrt(d_model), "none": 1.0}
+    return next(
+        (said for said, value in known.items() if math.isclose(scale, value, rel_tol=1e-6)), f"{scale:.4g}"
+    )
+
+
+def embedding_tying(model: Transformer) -> str:
+    """Which of the three matrices are one (3.4)."""
+    source, target, output = (
+        weight.data_ptr()
+        for weight in (model.source_embedding.weight, model.target_embedding.weight, model.output_weight)
+    )
+    if source == target == output:
+        return "one matrix for source, target and output"
+    pairs = {
+        "source and target": source == target,
+        "target and output": target == output,
+        "source and output": source == output,
+    }
+    shared = [names for names, one in pairs.items() if one]
+    return f"one matrix for {shared[0]} only" if shared else "three matrices"
+
+
+def output_map(model: Transformer) -> str:
+    """The logits beside the stack's output times the matrix (3.4; a bias is not spoken of)."""
+    model = shaken(model)
+    memory = model.encode(SOURCE)
+    logits = model.decode(TARGET, memory)
+    plain = model.decode_hidden(TARGET, memory) @ model.output_weight.T
+    if same(logits, plain):
+        return "x E^T without a bias"
+    rest = logits - plain
+    if same(rest, rest[:, :1].expand_as(rest)):
+        return "x E^T and a bias"
+    return "x E^T scaled" if same(logits * (plain / logits).flatten()[0], plain) else "another"
+
+
+def position_place(model: Transformer) -> str:
+    """Where order comes from: what is added at the bottom of the stacks, and whether attention knows places (3.5)."""
+    model = shaken(model)
+    x = numbers(1, ROWS, model.config.d_model)
+    table = _positions(model)
+    with calls(iter([model.position])) as seen:
+        model(SOURCE, TARGET)
+    if len(seen) != 2:
+        return f"at {len(seen)} places of both stacks"
+    at_bottom = not same(table, torch.zeros_like(table))
+    if at_bottom and not same(model.position(x)[0] - x[0], table, TABLE_TOLERANCE):
+        return "at the bottom, not added"
+    inside = any(_knows_places(module, x) for module in parts_named(model, ATTENTIONS))
+    places = ["added to the embeddings"] * at_bottom + ["in attention"] * inside
+    return " and ".join(places) or "none"
+
+
+def _positions(model: Transformer) -> Tensor:
+    table: Tensor = model.position(torch.zeros(1, ROWS, model.config.d_model, dtype=torch.float64))[
+        0
+    ].detach()
+    return table
+
+
+def _knows_places(attention: Any, x: Tensor) -> bool:
+    backwards = attention(x.flip(1)).flip(1)
+    return not same(backwards, attention(x))
+
+
+def sinusoid_layout(model: Transformer) -> str:
+    """Which columns are sines and which cosines: at position 0 the ones are 0, the others 1 (3.5)."""
+    found = _sines_and_cosines(_positions(exact(model)))
+    return "no sinusoids" if found is None else found[0]
+
+
+def _sines_and_cosines(table: Tensor) -> tuple[str, Tensor] | None:
+    """The layout, and the angle of each pair at position 1; None where columns are no sines and cosines."""
+    half = table.shape[1] // 2
+    layouts = {
+        "sine and cosine in turn": (table[:, 0::2], table[:, 1::2]),
+        "all sines, then all cosines": (table[:, :half], table[:, half:]),
+        "all cosines, then all sines": (table[:, half:], table[:, :half]),
+        "cosine and sine in turn": (table[:, 1::2], table[:, 0::2]),
+    }
+    for said, (sines, cosines) in layouts.items():
+        angles = torch.atan2(sines[1], cosines[1])
+        grid = torch.arange(len(table), dtype=table.dtype)[:, None] * angles
+        if same(sines, grid.sin(), TABLE_TOLERANCE * ROWS) and same(
+            cosines, grid.cos(), TABLE_TOLERANCE * ROWS
+        ):
+            return said, angles
+    return None
+
+
+def sinusoid_wavelengths(model: Transformer) -> str:
+    """From the second row: the angle by which each pair turns from one position to the next (3.5)."""
+    found = _sines_and_cosines(_positions(exact(model)))
+    if found is None:
+        return "no sinusoids"
+    angles = found[1]
+    i, half = torch.arange(len(angles), dtype=angles.dtype), len(angles)
+    known = {
+        "2 pi 10000^(2i/d_model)": 10000.0 ** (-i / half),
+        "2 pi 10000^(i/(d_model/2 - 1))": 10000.0 ** (-i / max(half - 1, 1)),
+    }
+    for said, expected in known.items():
+        if bool(((angles / expected - 1.0).abs() < 1e-3).all()):
+            return said
+    first, last = (2 * math.pi / float(angle) for angle in (angles[0], angles[-1]))
+    return f"from {first:.3g} to {last:.3g}"
+
+
+def dropout_places(model: Transformer) -> str:
+    """Everything whose result is another with other random numbers, part by part (5.4).
+
+    Args:
+        model: with a P_drop of a half.
+    """
+    model = shaken(model, training=True)
+    x, f = numbers(1, 6, model.config.d_model, seed=1), numbers(1, 6, model.config.d_model, seed=2)
+    zeros = torch.zeros_like(f)
+    residuals = list(parts_named(model, RESIDUALS))
+    on_outputs = all(is_random(residual, x, lambda _y: f) for residual in residuals)
+    on_sums = any(is_random(residual, x, lambda _y: zeros) for residual in residuals)
+    places = {
+        "sub-layer outputs": on_outputs and not on_sums,
+        "sums of sub-layers": on_sums,
+        **dict.fromkeys(_dropped_inputs(model), True),
+        "attention": any(is_random(attention, x) for attention in parts_named(model, ATTENTIONS)),
+        "feed-forward": any(is_random(network, x) for network in parts_named(model, NETWORKS)),
+    }
+    return ", ".join(place for place, dropped in places.items() if dropped) or "none"
+
+
+def _dropped_inputs(model: Transformer) -> list[str]:
+    """What of embedding and position is dropped on the way into each stack."""
+    with calls(iter([model.position, model.encoder[0], model.decoder[0]])) as seen:
+        model(SOURCE.repeat(1, 8), TARGET.repeat(1, 8))
+    stacks = {"encoder": seen[0:2], "decoder": seen[2:4]}
+    found = {stack: _dropped(together, given) for stack, ((_, _, together), (_, given, _)) in stacks.items()}
+    if len(set(found.values())) == 1:
+        return [what for what in set(found.values()) if what]
+    return [f"{what} of the {stack}" for stack, what in found.items() if what]
+
+
+def _dropped(together: Tensor, given: Tensor) -> str:
+    """From the sum of embedding and position, and what the first layer is given."""
+    kept = given != 0.0
+    if same(given, together):
+        return ""
+    ratios = (given / together)[kept]
+    whole = not bool(kept.all()) and same(ratios, ratios[:1].expand_as(ratios))
+    return "embedding + position" if whole else "embedding or position"
+
+
+def dropped_share(model: Transformer) -> float:
+    """The share of embedding + position that is set to zero while training (5.4)."""
+    model = exact(model).train()
+    with calls(iter([model.encoder[0]])) as seen:
+        torch.manual_seed(1)
+        model.encode(torch.arange(1, V - 7).view(-1, 4).repeat(256, 1))
+    given: Tensor = seen[0][1]
+    return float((given == 0.0).double().mean())
+
+
+def initializer(model: Transformer) -> str:
+    """Spread of the initial weights of each matrix of the paper, by its own two sizes; gains and biases (silent).
+
+    Args:
+        model: just made.
+    """
+    matrices = [matrix for attention in parts_named(model, ATTENTIONS) for matrix in _matrices(attention)]
+    matrices += [p for network in parts_named(model, NETWORKS) for p in network.parameters() if p.ndim == 2]
+    embeddings = [model.source_embedding.weight, model.target_embedding.weight, model.output_weight]
+    vectors = [p for p in model.parameters() if p.ndim == 1]
+    settled = all(bool((vector == 0.0).all()) or bool((vector == 1.0).all()) for vector in vectors)
+    if all(map(_is_glorot, matrices)) and all(map(_is_unit_normal, embeddings)) and settled:
+        return "Glorot uniform, embeddings N(0, 1/d_model), norms 1 and 0"
+    return "another"
+
+
+def _matrices(attention: nn.Module) -> list[Tensor]:
+    if hasattr(attention, "matrices"):
+        return list(cast(Any, attention).matrices())
+    return [parameter for parameter in attention.parameters() if parameter.ndim == 2]
+
+
+def _is_glorot(matrix: Tensor) -> bool:
+    """Uniform up to sqrt(6 / (rows + columns))."""
+    shares = matrix.detach().double() / math.sqrt(6.0 / sum(matrix.shape))
+    return 0.9 < float(shares.abs().max()) <= 1.0 and abs(float(shares.square().mean()) * 3.0 - 1.0) < 0.25
+
+
+def _is_unit_normal(matrix: Tensor) -> bool:
+    """Normal, of deviation d_model^-0.5: one number in 22 is beyond two deviations, and none is of a uniform one."""
+    shares = matrix.detach().double() * math.sqrt(matrix.shape[1])
+    beyond = float((shares.abs() > 2.0).double().mean())
+    return abs(float(shares.square().mean()) - 1.0) < 0.2 and 0.01 < beyond < 0.09
+
+
+def decoder_input() -> str:
+    """What a batch gives the decoder beside what it is to predict (3.1)."""
+    batch = _batch()
+    tokens = batch.target_output_ids[:, 1:] != Subwords.PAD_ID
+    shifted = torch.equal(batch.target_input_ids[:, 1:][tokens], batch.target_output_ids[:, :-1][tokens])
+    return "the target shifted right by one" if shifted else "another"
+
+
+def start_token(model: Transformer) -> str:
+    """What the decoder is given first (silent)."""
+    first = int(_batch().target_input_ids[0, 0])
+    names = {Subwords.BOS_ID: "BOS", Subwords.EOS_ID: "EOS", Subwords.PAD_ID: "padding"}
+    model = exact(model)
+    with calls(iter([model.position])) as seen:
+        model(SOURCE, ids([first, *TARGET[0].tolist()]))
+    given: Tensor = seen[1][1][0, 0]
+    row = "a zero vector" if bool((given == 0.0).all()) else "an ordinary row"
+    return f"{names.get(first, f'token {first}')}, {row}"
+
+
+def _batch() -> Batch:
+    """Two targets, of two tokens and one, as training gets them."""
+    units = np.array([7, 8, Subwords.EOS_ID, 9, Subwords.EOS_ID])
+    offsets = np.array([0, 3, 5])
+    shards = SimpleNamespace(
+        source_ids=units, source_offsets=offsets, target_ids=units, target_offsets=offsets
+    )
+    return make_batch(cast(PairShards, shards), np.array([0, 1]))
