@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dragoman.fidelity.small import (
     ATTENTIONS,
@@ -108,12 +108,10 @@ def _norm_formula(residual: Any, d_model: int) -> str:
 
 
 def _normed(residual: Any, x: Tensor) -> Tensor | None:
-    """x after the norm, wherever that is: as the sub-layer's input, its result or the sum."""
-    given, result = _through(residual, x, torch.zeros_like(x))
+    """x after the norm: as the sub-layer's input where that is normed, else as its result, beside an input of zeros."""
+    given, _ = _through(residual, x, torch.zeros_like(x))
     if not same(given, x):
         return given
-    if not same(result, x):
-        return result
     _, result = _through(residual, torch.zeros_like(x), x)
     return None if same(result, x) else result
 
@@ -150,35 +148,23 @@ def final_norms(model: Transformer) -> str:
 
 def attention(model: Transformer) -> str:
     """Eq. 1 in each multi-head attention, biases set to nothing (3.2.1)."""
-    return agreed(_attention(module) for module in _attentions(shaken(model)))
+    return agreed(_attention(module, model.config.d_model) for module in _attentions(shaken(model)))
 
 
 def _attentions(model: Transformer) -> Iterator[Any]:
     return parts_named(model, ATTENTIONS)
 
 
-def _attention(module: Any) -> str:
+def _attention(module: Any, d_model: int) -> str:
+    """From the whole module, as 3.2.2 puts it together; or, of one put together otherwise, from its Eq. 1 alone."""
     module = _without_biases(module)
-    x, y = numbers(1, 3, _width(module), seed=1), numbers(1, 4, _width(module), seed=2)
-    legal = torch.ones(1, 1, 3, 4, dtype=torch.bool).tril()
-    if _is_concat_of_heads(module):
-        scales = {" / sqrt(d_k)": module.d_k**-0.5, "": 1.0, " / sqrt(d_model)": _width(module) ** -0.5}
-        for said, scale in scales.items():
-            of_itself = _multi_head(module, x, x, None, scale)
-            of_another = _multi_head(module, x, y, legal, scale)
-            # Where no gradient is wanted another form of the same equation computes.
-            if all(
-                same(got, of_itself) and same(across, of_another)
-                for got, across in _in_both_modes(module, x, y, legal)
-            ):
-                return f"softmax(Q K^T{said}) V"
+    has_heads, x = _is_concat_of_heads(module, d_model), numbers(1, 4, d_model)
+    for said, scale in _scales(module, d_model).items():
+        if has_heads and _is_multi_head(module, x, scale):
+            return f"softmax(Q K^T{said}) V"
+        if (not has_heads or knows_places(module, x)) and _attends(module, scale):
+            return f"softmax(Q K^T{said}) V"
     return f"another ({type(module).__name__})"
-
-
-def _in_both_modes(module: Any, x: Tensor, y: Tensor, legal: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    for mode in (torch.enable_grad, torch.no_grad):
-        with mode():
-            yield module(x), module(x, y, legal)
 
 
 def _without_biases(module: Any) -> Any:
@@ -190,18 +176,29 @@ def _without_biases(module: Any) -> Any:
     return module
 
 
-def _width(module: nn.Module) -> int:
-    """d_model: the last size of every matrix that takes x."""
-    return next(parameter.shape[-1] for parameter in module.parameters() if parameter.ndim == 2)
+def _scales(module: Any, d_model: int) -> dict[str, float]:
+    d_k = getattr(module, "d_k", d_model)
+    return {" / sqrt(d_k)": d_k**-0.5, "": 1.0, " / sqrt(d_model)": d_model**-0.5}
 
 
-def _is_concat_of_heads(module: Any) -> bool:
+def _is_concat_of_heads(module: Any, d_model: int) -> bool:
     """Whether it has h heads' own W^Q, W^K, W^V, and W^O."""
     if not all(hasattr(module, name) for name in ("matrices", "h", "d_k", "d_v")):
         return False
-    d, h, d_k, d_v = _width(module), module.h, module.d_k, module.d_v
-    expected = [(h * d_k, d), (h * d_k, d), (h * d_v, d), (d, h * d_v)]
+    h, d_k, d_v = module.h, module.d_k, module.d_v
+    expected = [(h * d_k, d_model), (h * d_k, d_model), (h * d_v, d_model), (d_model, h * d_v)]
     return [tuple(matrix.shape) for matrix in module.matrices()] == expected
+
+
+def _is_multi_head(module: Any, y: Tensor, scale: float) -> bool:
+    """Of y over itself, and of fewer positions over y under a mask."""
+    x, legal = numbers(1, 3, y.shape[-1], seed=2), torch.ones(1, 1, 3, 4, dtype=torch.bool).tril()
+    itself, across = _multi_head(module, y, y, None, scale), _multi_head(module, x, y, legal, scale)
+    for mode in (torch.enable_grad, torch.no_grad):  # another form of the same equation computes in each
+        with mode():
+            if not (same(module(y), itself) and same(module(x, y, legal), across)):
+                return False
+    return True
 
 
 def _multi_head(module: Any, x: Tensor, y: Tensor, legal: Tensor | None, scale: float) -> Tensor:
@@ -211,29 +208,45 @@ def _multi_head(module: Any, x: Tensor, y: Tensor, legal: Tensor | None, scale: 
     for head in range(module.h):
         in_k = slice(head * module.d_k, (head + 1) * module.d_k)
         in_v = slice(head * module.d_v, (head + 1) * module.d_v)
-        scores = scale * (x @ W_Q[in_k].T) @ (y @ W_K[in_k].T).transpose(1, 2)
-        if legal is not None:
-            scores = scores.masked_fill(~legal[0], -torch.inf)
-        heads.append(scores.softmax(dim=-1) @ (y @ W_V[in_v].T))
+        heads.append(_equation_1(x @ W_Q[in_k].T, y @ W_K[in_k].T, y @ W_V[in_v].T, legal, scale))
     joined: Tensor = torch.cat(heads, dim=-1) @ W_O.T
     return joined
 
 
+def _equation_1(Q: Tensor, K: Tensor, V: Tensor, legal: Tensor | None, scale: float) -> Tensor:
+    scores = scale * Q @ K.transpose(-2, -1)
+    if legal is not None:
+        scores = scores.masked_fill(~legal[0], -torch.inf)
+    return scores.softmax(dim=-1) @ V
+
+
+def _attends(module: Any, scale: float) -> bool:
+    if not hasattr(module, "attend"):
+        return False
+    Q, K, V = (numbers(1, module.h, 4, width, seed=width) for width in (module.d_k, module.d_k, module.d_v))
+    return same(module.attend(Q, K, V, None), _equation_1(Q, K, V, None, scale))
+
+
+def knows_places(attention: Any, x: Tensor) -> bool:
+    """Whether the order of the positions of x matters to an attention of x over itself."""
+    return not same(attention(x.flip(1)).flip(1), attention(x))
+
+
 def heads(model: Transformer) -> str:
-    """How many heads of queries there are, and whether each has keys and values of its own (3.2.2)."""
-    h = model.config.h
+    """How many heads there are, and whether each has queries, keys and values of its own (3.2.2)."""
+    config = model.config
     return agreed(
         "h, each with projections of its own"
-        if _is_concat_of_heads(module) and module.h == h
-        else f"not those of {type(module).__name__}"
-        for module in _attentions(shaken(model))
+        if _is_concat_of_heads(module, config.d_model) and module.h == config.h
+        else f"those of {type(module).__name__}"
+        for module in _attentions(model)
     )
 
 
 def attention_biases(model: Transformer) -> str:
     """Vectors among the weights of the projections (silent)."""
-    counts = [sum(p.ndim == 1 for p in module.parameters()) for module in _attentions(model)]
-    return f"{max(counts)} vectors" if any(counts) else "none"
+    vectors = [p for module in _attentions(model) for p in module.parameters() if p.ndim == 1]
+    return "some" if vectors else "none"
 
 
 def masks(model: Transformer) -> str:

@@ -1,0 +1,262 @@
+"""The rules of training are told from others by what an update does to the weights."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import other_parts
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from dragoman import native
+from dragoman.fidelity import training as probes
+from dragoman.fidelity.small import V, small_model
+from dragoman.model.config import ModelShape
+from dragoman.model.parts import PAPER, Parts
+from dragoman.model.transformer import Transformer
+from dragoman.recipe import Recipe
+from dragoman.recipes.named import base
+from dragoman.training import averaging, explicit, loss, step
+from dragoman.training.optimizer import FlatAdam
+
+FORM = "eps_ls over the other V - 1"
+MEAN = "over the target tokens of a batch"
+RULE = "d_model^-0.5 min(step^-0.5, step warmup_steps^-1.5)"
+
+
+def model_of(parts: Parts = PAPER, **sizes: Any) -> Transformer:
+    return small_model(ModelShape(d_model=64, h=4).model_copy(update=sizes), parts, P_drop=0.0)
+
+
+def used(model: Transformer | None = None, *changes: str) -> probes.UsedGradient:
+    return probes.used_gradient(model or model_of(), base().with_changes(changes))
+
+
+@pytest.fixture(params=["kernels", "torch"])
+def both_ways(request, monkeypatch):
+    """With the gradient that is written out, and by autograd alone."""
+    if request.param == "torch":
+        monkeypatch.setattr(explicit, "serves", lambda _model: None)
+    elif native.kernels() is None:
+        pytest.skip("no kernels here")
+
+
+@pytest.mark.parametrize("eps_ls", [0.0, 0.1, 0.2])
+def test_an_update_uses_the_smoothed_loss_over_tokens_whole(both_ways, eps_ls):
+    found = used(None, f"training.eps_ls={eps_ls}")
+    assert found.rest < 1e-4
+    assert found.norm > 10.0
+    assert found.token_weights == pytest.approx((1 / 8, 1 / 8), rel=1e-4)
+    assert found.others == pytest.approx(eps_ls / (V - 1), abs=1e-6)
+    assert probes.smoothing_form(found, eps_ls) == FORM
+    assert probes.mean_of_the_loss(found) == MEAN
+    assert probes.gradient_clipping(found) == "none"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        Parts(residual=other_parts.PreNorm),
+        Parts(attention=other_parts.Unscaled),
+        Parts(attention=other_parts.OneKeyHead),
+        Parts(feed_forward=other_parts.Smooth),
+        Parts(residual=other_parts.with_norm(other_parts.RootMeanSquare)),
+    ],
+    ids=["pre-norm", "unscaled", "one key head", "gelu", "rms"],
+)
+def test_the_rules_of_training_are_found_whatever_the_model_is_made_of(parts):
+    model = model_of(parts)
+    found = used(model)
+    assert (probes.smoothing_form(found, 0.1), probes.mean_of_the_loss(found)) == (FORM, MEAN)
+    adam = probes.adam_measured(model, base())
+    assert (adam.form, adam.decay) == ("Adam", "none")
+    assert probes.rate_measured(model, base()).rule == RULE
+
+
+@pytest.mark.parametrize("sizes", [{"tied_output": False}, {"shared_embeddings": False}, {"h": 1}, {"h": 16}])
+def test_the_rules_of_training_are_found_for_other_matrices(sizes):
+    model = model_of(**sizes)
+    found = used(model)
+    assert (probes.smoothing_form(found, 0.1), probes.mean_of_the_loss(found)) == (FORM, MEAN)
+    assert probes.gradient_clipping(found) == "none"
+
+
+def with_loss(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
+    """Trains by autograd with a loss of written-out probabilities: `change` gives q from eps, V and the true one."""
+
+    def output_loss(hidden: Tensor, weight: Tensor, targets: Tensor, eps_ls: float, *, pad_id: int) -> Any:
+        kept = targets != pad_id
+        log_p = (hidden @ weight.T)[kept].log_softmax(dim=-1)
+        q = change(torch.nn.functional.one_hot(targets[kept], V).float(), eps_ls)
+        return loss.LossSum(-(q * log_p).sum(), log_p.detach().sum(), int(kept.sum()))
+
+    monkeypatch.setattr(step, "output_loss", output_loss)
+    monkeypatch.setattr(explicit, "serves", lambda _model: None)
+
+
+def over_all(true: Tensor, eps: float) -> Tensor:
+    return (1 - eps) * true + eps / V
+
+
+def without_padding(true: Tensor, eps: float) -> Tensor:
+    others = (1 - true) * eps / (V - 2)
+    others[:, 0] = 0.0
+    return (1 - eps) * true + others
+
+
+def over_others(true: Tensor, eps: float) -> Tensor:
+    return (1 - eps) * true + (1 - true) * eps / (V - 1)
+
+
+def half_as_much(true: Tensor, eps: float) -> Tensor:
+    return over_others(true, eps / 2)
+
+
+def to_the_first(true: Tensor, eps: float) -> Tensor:
+    others = torch.zeros_like(true)
+    others[:, 7] = eps
+    return (1 - eps) * true + others
+
+
+@pytest.mark.parametrize(
+    ("q", "said"),
+    [
+        (over_others, FORM),
+        (over_all, "eps_ls over all V"),
+        (without_padding, "eps_ls over the other V - 2, padding left out"),
+        (half_as_much, "0.05 over the other V - 1"),
+        (to_the_first, "another loss"),
+    ],
+)
+def test_ways_to_smooth(monkeypatch, q, said):
+    with_loss(monkeypatch, q)
+    assert probes.smoothing_form(used(), 0.1) == said
+
+
+@pytest.mark.parametrize("limit", [0.1, 1.0, 5.0])
+def test_a_gradient_that_is_cut(monkeypatch, limit):
+    ours = FlatAdam.scale_gradient
+
+    def cut(self: FlatAdam, scale: float) -> float:
+        norm = ours(self, scale)
+        return norm if norm <= limit else ours(self, limit / norm)
+
+    monkeypatch.setattr(FlatAdam, "scale_gradient", cut)
+    found = used()
+    assert probes.gradient_clipping(found) == f"to a norm of {limit:.3g}"
+    assert (probes.smoothing_form(found, 0.1), probes.mean_of_the_loss(found)) == (FORM, MEAN)
+
+
+def test_a_sum_in_place_of_a_mean(monkeypatch):
+    ours = FlatAdam.scale_gradient
+    monkeypatch.setattr(FlatAdam, "scale_gradient", lambda self, _scale: ours(self, 1.0))
+    assert probes.mean_of_the_loss(used()) == MEAN  # all tokens count alike, and Adam does not see the rest
+
+
+@settings(max_examples=15)
+@given(
+    beta_1=st.sampled_from([0.0, 0.5, 0.9, 0.99]),
+    beta_2=st.sampled_from([0.0, 0.9, 0.98, 0.997, 0.999]),
+    epsilon=st.sampled_from([1e-12, 1e-9, 1e-8, 1e-6, 1e-3]),
+)
+def test_adams_constants_are_those_of_the_recipe(beta_1, beta_2, epsilon):
+    changes = [f"optimizer.beta_1={beta_1}", f"optimizer.beta_2={beta_2}", f"optimizer.epsilon={epsilon}"]
+    adam = probes.adam_measured(model_of(), base().with_changes(changes))
+    assert adam.beta_1 == pytest.approx(beta_1, abs=1e-6)
+    assert adam.beta_2 == pytest.approx(beta_2, abs=1e-6)
+    assert adam.epsilon == pytest.approx(epsilon, rel=1e-4)
+    assert (adam.form, adam.decay) == ("Adam", "none")
+
+
+def with_torch(monkeypatch: pytest.MonkeyPatch, make: Any) -> None:
+    """Another optimizer of torch inside FlatAdam."""
+    monkeypatch.setattr(torch.optim, "Adam", make)
+
+
+def test_weights_that_decay(monkeypatch):
+    with_torch(monkeypatch, lambda weights, **rule: torch.optim.AdamW(weights, weight_decay=0.01, **rule))
+    adam = probes.adam_measured(model_of(), base())
+    assert (adam.decay, adam.beta_2) == ("some", pytest.approx(0.98))
+
+
+def test_epsilon_inside_the_root_and_no_correction_are_not_adam(monkeypatch):
+    def uncorrected(weights: list[Tensor], *, betas: Any, eps: float, fused: bool) -> Any:
+        ours = torch.optim.Optimizer.__subclasses__()
+        assert ours
+        return Uncorrected(weights, {"lr": 1.0, "betas": betas, "eps": eps})
+
+    with_torch(monkeypatch, uncorrected)
+    assert probes.adam_measured(model_of(), base()).form == "another than Adam"
+
+
+class Uncorrected(torch.optim.Optimizer):
+    """Adam without the correction of its moments' beginnings."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            beta_1, beta_2 = group["betas"]
+            for weight in group["params"]:
+                state = self.state[weight]
+                state["exp_avg"].lerp_(weight.grad, 1 - beta_1)
+                state["exp_avg_sq"].mul_(beta_2).addcmul_(weight.grad, weight.grad, value=1 - beta_2)
+                weight -= group["lr"] * state["exp_avg"] / (state["exp_avg_sq"].sqrt() + group["eps"])
+
+
+@pytest.mark.parametrize("warmup", [1, 60, 4_000, 16_000])
+@pytest.mark.parametrize("factor", [0.5, 1.0, 2.0])
+def test_rates_are_equation_3_times_the_factor(warmup, factor):
+    recipe = base().with_changes([f"optimizer.warmup_steps={warmup}", f"optimizer.factor={factor}"])
+    found = probes.rate_measured(model_of(), recipe)
+    assert found.rule == RULE
+    assert found.factor == pytest.approx(factor, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "rate",
+    [
+        lambda step, d_model, warmup_steps: 1e-3,
+        lambda step, d_model, warmup_steps: 5e-4 * min(1.0, step / warmup_steps),
+        lambda step, d_model, warmup_steps: d_model**-0.5 * step**-0.5,
+        lambda step, d_model, warmup_steps: d_model**-0.5 * warmup_steps**-0.5 * min(1, step / warmup_steps),
+    ],
+    ids=["constant", "by hand", "no warm-up", "no fall"],
+)
+def test_other_rates(monkeypatch, rate):
+    def learning_rate(step: int, *, d_model: int, warmup_steps: int, factor: float, cooldown: Any) -> float:
+        return rate(step, d_model, warmup_steps)
+
+    monkeypatch.setattr(step, "learning_rate", learning_rate)
+    assert probes.rate_measured(model_of(), base()).rule == "another"
+
+
+def test_a_rate_that_the_optimizer_does_not_keep_to(monkeypatch):
+    """What counts is how far weights move, not what is reported."""
+    ours = FlatAdam.step
+    monkeypatch.setattr(FlatAdam, "step", lambda self, rate: ours(self, 0.5 * rate))
+    assert probes.rate_measured(model_of(), base()).factor == pytest.approx(0.5, rel=1e-3)
+
+
+def test_averaging(monkeypatch):
+    assert probes.averaging() == "plain mean of checkpoints"
+    ours = averaging.mean_weights
+
+    def the_last(models: Any) -> Any:
+        return ours(list(models)[-1:])
+
+    monkeypatch.setattr(probes, "mean_weights", the_last)
+    assert probes.averaging() == "another mean of checkpoints"
+
+
+def test_nothing_is_left_changed():
+    model, recipe = model_of(), base()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    for probe in (probes.used_gradient, probes.adam_measured, probes.rate_measured):
+        partial(probe, model, recipe)()
+    assert isinstance(recipe, Recipe)
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())
