@@ -54,6 +54,7 @@ check: $(VENV)/.check test docs ## Lint, types, tests, documentation
 	$(BIN)/mypy
 
 docs: $(VENV)/.docs ## The documentation, into docs/_build/html
+	$(BIN)/python docs/paper_map.py --check
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 

@@ -3,7 +3,8 @@
     .venv/bin/python docs/generate_reference.py
 
 `cli.md` is the command line's own help, `recipes.md` the recipes that come with dragoman and every field of one,
-`left-open.md` the `Silent:` lines of the modules. A test fails when one of them is no longer what this writes.
+`left-open.md` the `Silent:` lines of the modules, `paper-map.md` (by `paper_map.py`) their `Paper:` lines and those of
+the tests. A test fails when one of them is no longer what this writes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import paper_map
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -200,6 +202,7 @@ def pages() -> dict[str, str]:
         "reference/cli.md": cli_page(),
         "reference/recipes.md": recipes_page(),
         "reference/left-open.md": left_open_page(),
+        "paper-map.md": paper_map.page(paper_map.entries()),
     }
 
 

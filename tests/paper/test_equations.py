@@ -1,4 +1,7 @@
-"""Each equation of the model equals the NumPy transcription of the text, in float64."""
+"""Each equation of the model equals the NumPy transcription of the text, in float64.
+
+Paper: 3, 3.1, 3.2.1 (Eq. 1), 3.2.2, 3.2.3, 3.3 (Eq. 2), 3.4, 3.5, 5.3 (Eq. 3), 5.4, 6.1, Figure 1, Figure 2
+"""
 
 from __future__ import annotations
 

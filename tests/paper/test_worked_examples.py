@@ -1,4 +1,7 @@
-"""Examples to follow with pencil and paper, and what goes wrong without each part of the design."""
+"""Examples to follow with pencil and paper, and what goes wrong without each part of the design.
+
+Paper: 3, 3.1, 3.2.1 (Eq. 1), 3.2.2, 3.2.3, 3.5
+"""
 
 from __future__ import annotations
 

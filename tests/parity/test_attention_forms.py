@@ -1,4 +1,7 @@
-"""The forms of Eq. 1 (written out, fused, direct) agree in values and gradients under every kind of mask."""
+"""The forms of Eq. 1 (written out, fused, direct) agree in values and gradients under every kind of mask.
+
+Paper: 3.2.1 (Eq. 1), Figure 2
+"""
 
 from __future__ import annotations
 

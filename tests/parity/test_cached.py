@@ -1,4 +1,7 @@
-"""Decoding a token at a time gives the logits of decoding the whole prefix (invariant I21)."""
+"""Decoding a token at a time gives the logits of decoding the whole prefix (invariant I21).
+
+Paper: 3
+"""
 
 from __future__ import annotations
 

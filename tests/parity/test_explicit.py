@@ -1,4 +1,7 @@
-"""The gradient that is written out is the one autograd finds, for every parameter, with dropout and without."""
+"""The gradient that is written out is the one autograd finds, for every parameter, with dropout and without.
+
+Paper: 3, 5.4
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """The whole model equals Hugging Face's Marian, weights copied and its additions to the paper set to nothing.
 
+Paper: 3, Figure 1
+
 The copy is made by `benchmarks/twins.py`, which measures speed with it too.
 """
 

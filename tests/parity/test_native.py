@@ -1,4 +1,7 @@
-"""The kernels in C++ compute what PyTorch does, values and gradients, in all shapes and number formats."""
+"""The kernels in C++ compute what PyTorch does, values and gradients, in all shapes and number formats.
+
+Paper: 3.1, 3.2.1 (Eq. 1), 5.4
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Decoding by the kernels in C++ is decoding by PyTorch: logits, order among equals, alone as among others."""
+"""Decoding by the kernels in C++ is decoding by PyTorch: logits, order among equals, alone as among others.
+
+Paper: 3
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Several sentences packed into a row give what each gives alone."""
+"""Several sentences packed into a row give what each gives alone.
+
+Paper: 3.2.3
+"""
 
 from __future__ import annotations
 

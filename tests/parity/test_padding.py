@@ -1,4 +1,7 @@
-"""Padding changes nothing: neither what stands there (I07) nor how much of it there is (I08)."""
+"""Padding changes nothing: neither what stands there (I07) nor how much of it there is (I08).
+
+Paper: 3.2.3
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The two stacks equal torch.nn.Transformer's, its extra final norms taken out and the weights copied."""
+"""The two stacks equal torch.nn.Transformer's, its extra final norms taken out and the weights copied.
+
+Paper: 3.1, Figure 1
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The search in C++ finds what the search in Python finds over the same step function: tokens, order, scores, ends."""
+"""The search in C++ finds what the search in Python finds over the same step function: tokens, order, scores, ends.
+
+Paper: 6.1
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""I11: the gradient of a batch is the same however it is cut into pieces."""
+"""I11: the gradient of a batch is the same however it is cut into pieces.
+
+Paper: 5.1
+"""
 
 from __future__ import annotations
 

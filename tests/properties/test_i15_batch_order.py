@@ -1,4 +1,7 @@
-"""I14, I15: the order of data is that of (seed, epoch), every pair once; any cursor goes on exactly."""
+"""I14, I15: the order of data is that of (seed, epoch), every pair once; any cursor goes on exactly.
+
+Paper: 5.1
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""I22: a beam of one is greedy: text and score equal an argmax loop written apart."""
+"""I22: a beam of one is greedy: text and score equal an argmax loop written apart.
+
+Paper: 6.1
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""I23: a beam that is wide enough returns what enumeration finds best, under every option."""
+"""I23: a beam that is wide enough returns what enumeration finds best, under every option.
+
+Paper: 6.1
+"""
 
 from __future__ import annotations
 

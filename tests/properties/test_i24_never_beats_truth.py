@@ -1,4 +1,7 @@
-"""I24: no beam reports more than the enumerated best, and what it reports is what its tokens score."""
+"""I24: no beam reports more than the enumerated best, and what it reports is what its tokens score.
+
+Paper: 6.1
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""I25: of the n best the first is the 1-best; all distinct, in order, and as many as are possible."""
+"""I25: of the n best the first is the 1-best; all distinct, in order, and as many as are possible.
+
+Paper: 6.1
+"""
 
 from __future__ import annotations
 

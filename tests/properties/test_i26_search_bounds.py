@@ -1,4 +1,7 @@
-"""I26: lengths and bans hold for every search, and options that cannot be kept are refused."""
+"""I26: lengths and bans hold for every search, and options that cannot be kept are refused.
+
+Paper: 6.1
+"""
 
 from __future__ import annotations
 

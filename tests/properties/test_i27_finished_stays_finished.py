@@ -1,4 +1,7 @@
-"""I27: nothing follows EOS, and no step is run once nothing can change."""
+"""I27: nothing follows EOS, and no step is run once nothing can change.
+
+Paper: 6.1
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""I30: the average of k copies of m is m; the order of the list is irrelevant."""
+"""I30: the average of k copies of m is m; the order of the list is irrelevant.
+
+Paper: 6.1
+"""
 
 from __future__ import annotations
 

@@ -27,8 +27,12 @@ from dragoman.bundle import (
 from dragoman.data.manifest import file_record
 from dragoman.data.tensors import write_tensors
 from dragoman.errors import CheckpointError, ConfigError, VocabularyMismatch
+from dragoman.fidelity.measure import measure
 from dragoman.model.transformer import Transformer
+from dragoman.standing import standing
 from dragoman.text.subwords import Subwords
+from dragoman.training.averaging import average_checkpoints
+from dragoman.translator import Translator
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
 
@@ -114,6 +118,36 @@ def test_departures_are_in_manifest_and_card(tmp_path, corpus):
     departure = "subwords.dropout 0.1 (paper 0.0, 5.1)"
     assert read_manifest(tmp_path / "m").departures == (departure,)
     assert f"* {departure}" in (tmp_path / "m" / "README.md").read_text()
+
+
+def test_every_choice_is_in_the_manifest_and_comes_back_as_it_was(tmp_path, corpus):
+    """Numbers, switches and None too."""
+    facts = tiny_facts(corpus)
+    facts = replace(facts, standing=measure(facts.recipe))
+    opened = open_bundle(write_random_bundle(tmp_path / "m", facts))
+    assert opened.manifest.fidelity == opened.facts.standing == facts.standing
+    card = (tmp_path / "m" / "README.md").read_text()
+    assert "\n* model.d_model 16 (paper 512, 3.1)\n" in card.partition("## Scaled")[2].partition("##")[0]
+    assert "\n* initializer Glorot uniform" in card.partition("## Left open")[2].partition("##")[0]
+
+
+def test_an_average_stands_as_its_checkpoints_were_trained(tmp_path, corpus):
+    """Not as the code stands that averages them."""
+    facts = tiny_facts(corpus)
+    other = standing(facts.recipe, measured={"optimizer.beta_2": 0.997})
+    for name in ("a", "b"):
+        write_random_bundle(tmp_path / name, replace(facts, standing=other))
+    average_checkpoints([tmp_path / "a", tmp_path / "b"], tmp_path / "mean")
+    manifest = read_manifest(tmp_path / "mean")
+    assert manifest.fidelity == other
+    assert manifest.departures == ("optimizer.beta_2 0.997 (paper 0.98, 5.3)",)
+    assert Translator.load(tmp_path / "mean").departures == manifest.departures
+
+
+def test_a_model_from_before_choices_were_recorded_stands_as_its_recipe_says():
+    stored = open_bundle(Path(__file__).parents[1] / "golden/models/v1/bundle")
+    assert stored.manifest.fidelity is None
+    assert stored.facts.standing == standing(stored.facts.recipe)
 
 
 def test_it_moves_as_a_whole(bundle, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
@@ -21,7 +22,8 @@ pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="the documentation is 
 
 @pytest.fixture(scope="module")
 def generator() -> ModuleType:
-    """docs/generate_reference.py as a module."""
+    """docs/generate_reference.py as a module; it finds docs/paper_map.py beside it, as it does when it is run."""
+    sys.path.insert(0, str(DOCS))
     spec = importlib.util.spec_from_file_location("generate_reference", DOCS / "generate_reference.py")
     assert spec is not None
     assert spec.loader is not None
@@ -36,7 +38,9 @@ def pinned(package: str) -> str | None:
     return found[1] if found else None
 
 
-@pytest.mark.parametrize("name", ["reference/recipes.md", "reference/left-open.md", "reference/cli.md"])
+@pytest.mark.parametrize(
+    "name", ["reference/recipes.md", "reference/left-open.md", "reference/cli.md", "paper-map.md"]
+)
 def test_a_generated_page_is_what_the_code_says(generator, name):
     if name == "reference/cli.md" and version("typer") != pinned("typer"):
         pytest.skip(

@@ -1,9 +1,13 @@
-"""Whole steps: train, average, evaluate; and what they refuse before anything is written."""
+"""Whole steps: train, average, evaluate; and what they refuse before anything is written.
+
+Paper: 5, 6
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +28,7 @@ from dragoman import pipeline
 from dragoman.bundle import open_bundle, read_manifest
 from dragoman.data.prepared import open_prepared
 from dragoman.errors import CheckpointError, ConfigError, DataError, MissingDependency, NonFiniteLoss
+from dragoman.fidelity.measure import measure
 from dragoman.pipeline import CHANGEABLE_ON_RESUME, average, chunks, evaluate, train
 from dragoman.recipe import Recipe
 from dragoman.recipes.choose import Choice
@@ -474,6 +479,21 @@ def test_evaluate_scores_what_translate_gives(run):
         assert score.signature.endswith("|beam:2|alpha:0.6|max:source+50")
     assert done.standing.startswith("Vaswani et al. 2017")
     assert done.truncated == sum(t.truncated for t in done.translations)
+
+
+def test_departures_are_in_every_signature(run):
+    departures = ("optimizer.cooldown 0.6 (paper 0.0, 5.3)", "norm place before (paper after, 3.1)")
+    translator = replace(Translator.load(run), departures=departures)
+    done = evaluate(translator, ["one two"], ["twa een"], with_paper_bleu=True)
+    for score in done.scores:
+        assert score.signature.endswith(f"|max:source+50|departures:{departures[0]}; {departures[1]}")
+
+
+def test_a_run_records_what_its_code_does(run):
+    bundle = open_bundle(run / "model")
+    recorded = bundle.manifest.fidelity
+    assert recorded == measure(bundle.facts.recipe, subwords=bundle.facts.target_subwords)
+    assert bundle.manifest.standing == recorded.banner("test")
 
 
 def test_evaluate_from_a_directory_tells_its_progress(run, monkeypatch):

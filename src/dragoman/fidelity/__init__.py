@@ -1,4 +1,4 @@
 """What a run does beside what the paper says: choice by choice, measured on the modules and functions themselves.
 
-Paper: 3, 5, 6.1
+Paper: none (measures what other modules do)
 """

@@ -1,6 +1,6 @@
 """The choices of a run that no number of a recipe holds: what the paper says of each, in the words a probe answers in.
 
-Paper: 3, 5, 6.1
+Paper: none (measures what other modules do)
 """
 
 from __future__ import annotations

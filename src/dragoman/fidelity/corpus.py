@@ -1,6 +1,6 @@
 """Probes of what is done with text: subwords, batches, and the measure of translations.
 
-Paper: 5.1, 6.1
+Paper: none (measures what other modules do)
 """
 
 from __future__ import annotations

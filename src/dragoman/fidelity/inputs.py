@@ -1,6 +1,6 @@
 """Probes of what goes into the stacks and comes out: embeddings, positions, the output map, dropout, initial weights.
 
-Paper: 3.1, 3.4, 3.5, 5.4
+Paper: none (measures what other modules do)
 
 Each takes a model and says what it computes in the words of `choices`.
 """

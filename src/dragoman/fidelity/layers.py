@@ -1,6 +1,6 @@
 """Probes of what is inside the stacks: sub-layers, norms, attention, feed-forward networks.
 
-Paper: 3.1, 3.2.1 (Eq. 1), 3.2.2, 3.2.3, 3.3 (Eq. 2)
+Paper: none (measures what other modules do)
 
 Each takes a model and says what it computes in the words of `choices`; a part that cannot be taken for the paper's is
 called by its class. B batch, L positions.

@@ -1,6 +1,6 @@
 """All choices of a run, measured: small models of its parts, one update with its recipe, searches with its options.
 
-Paper: 3, 5, 6.1
+Paper: none (measures what other modules do)
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Probes of the rules of search: real searches over a step function that answers the same at every step.
 
-Paper: 6.1
+Paper: none (measures what other modules do)
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Probes of the rules of training: one real update of a small model, and real steps of the optimizer and the rate.
 
-Paper: 5.1, 5.3 (Eq. 3), 5.4
+Paper: none (measures what other modules do)
 
 What an update did with a batch is read from the gradient it used. That gradient is a sum over target tokens of one vector
 for the true token and one for all classes alike; how much of each is in it says how eps_ls is spread, over what the loss

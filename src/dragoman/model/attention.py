@@ -1,6 +1,6 @@
 """Scaled dot-product attention, written out and fused, and multi-head attention made of it.
 
-Paper: 3.2.1 (Eq. 1), 3.2.2, 3.2.3, Figure 2
+Paper: 3.2, 3.2.1 (Eq. 1), 3.2.2, 3.2.3, Figure 2
 Silent: biases on the projections (none, as tensor2tensor `multihead_attention`, use_bias=False); a query
 with no legal key (its output is zero). Dropout on the weights is not in the paper and not here.
 

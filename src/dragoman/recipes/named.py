@@ -1,6 +1,6 @@
 """The recipes that come with dragoman, one function each.
 
-Paper: 5, 6.1, Table 3
+Paper: 5, 5.2, 6.1, Table 3
 Each docstring says what to expect, on what, in what time, and the command. Scores that have not been measured
 with dragoman are said to be the paper's.
 """

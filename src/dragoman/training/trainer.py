@@ -1,6 +1,6 @@
 """The training loop: updates, validation, checkpoints, until a limit or a signal.
 
-Paper: 5
+Paper: 5, 5.2
 """
 
 from __future__ import annotations

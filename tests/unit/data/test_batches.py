@@ -1,4 +1,7 @@
-"""Batches: the right ids in the right places, and a cursor that goes on where it was."""
+"""Batches: the right ids in the right places, and a cursor that goes on where it was.
+
+Paper: 5.1
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Batch plans: every pair once, both budgets kept, order from (seed, epoch) alone."""
+"""Batch plans: every pair once, both budgets kept, order from (seed, epoch) alone.
+
+Paper: 5.1
+"""
 
 from __future__ import annotations
 

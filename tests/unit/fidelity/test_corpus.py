@@ -1,4 +1,7 @@
-"""What is done with text is told from what others do."""
+"""What is done with text is told from what others do.
+
+Paper: 5.1
+"""
 
 from __future__ import annotations
 

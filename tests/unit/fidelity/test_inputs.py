@@ -1,4 +1,7 @@
-"""What goes into the stacks is told from what others have there: embeddings, positions, dropout, initial weights."""
+"""What goes into the stacks is told from what others have there: embeddings, positions, dropout, initial weights.
+
+Paper: 3.4, 3.5, 5.4
+"""
 
 from __future__ import annotations
 

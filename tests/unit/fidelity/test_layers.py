@@ -1,4 +1,7 @@
-"""What is inside the stacks is told from what others have there, each by its own name."""
+"""What is inside the stacks is told from what others have there, each by its own name.
+
+Paper: 3.1, 3.2.1 (Eq. 1), 3.2.2, 3.2.3, 3.3 (Eq. 2)
+"""
 
 from __future__ import annotations
 

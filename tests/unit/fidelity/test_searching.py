@@ -1,4 +1,7 @@
-"""The rules of search are told from others by what searches do."""
+"""The rules of search are told from others by what searches do.
+
+Paper: 6.1
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Multi-head attention: its matrices, its heads, and where its input comes from."""
+"""Multi-head attention: its matrices, its heads, and where its input comes from.
+
+Paper: 3.2, 3.2.2, 3.2.3, Figure 2
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ModelConfig: sizes, defaults of the paper, and refusals that say what to do."""
+"""ModelConfig: sizes, defaults of the paper, and refusals that say what to do.
+
+Paper: 3.1, 3.2.2, 3.3, 3.4, Table 3
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Dropout: how often, how much the rest is scaled, and when not at all."""
+"""Dropout: how often, how much the rest is scaled, and when not at all.
+
+Paper: 5.4
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Embeddings and the output map."""
+"""Embeddings and the output map.
+
+Paper: 3.4
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The position-wise network."""
+"""The position-wise network.
+
+Paper: 3.3 (Eq. 2)
+"""
 
 from __future__ import annotations
 

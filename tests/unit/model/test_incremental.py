@@ -1,4 +1,7 @@
-"""The step function of a search: shapes, formats and modes. Its numbers: parity/test_cached.py."""
+"""The step function of a search: shapes, formats and modes. Its numbers: parity/test_cached.py.
+
+Paper: 3
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Encoder and decoder layers: what each sub-layer sees, and a step beside a pass."""
+"""Encoder and decoder layers: what each sub-layer sees, and a step beside a pass.
+
+Paper: 3.1, 3.2.3, Figure 1
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Masks: True = may attend."""
+"""Masks: True = may attend.
+
+Paper: 3.1, 3.2.3
+"""
 
 from __future__ import annotations
 

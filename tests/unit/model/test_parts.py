@@ -1,4 +1,7 @@
-"""The parts of the paper, and that another set of them takes their places."""
+"""The parts of the paper, and that another set of them takes their places.
+
+Paper: 3
+"""
 
 from __future__ import annotations
 

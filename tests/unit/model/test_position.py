@@ -1,4 +1,7 @@
-"""Sinusoidal positions: where they start, that they are added, and that there is no longest one."""
+"""Sinusoidal positions: where they start, that they are added, and that there is no longest one.
+
+Paper: 3.5
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""LayerNorm(x + Dropout(Sublayer(x)))."""
+"""LayerNorm(x + Dropout(Sublayer(x))).
+
+Paper: 3.1, 5.4
+"""
 
 from __future__ import annotations
 

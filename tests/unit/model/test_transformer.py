@@ -1,4 +1,7 @@
-"""The whole model: causality (I09), finite (I10), accumulation (I11), train = eval (I13), same bits (I14)."""
+"""The whole model: causality (I09), finite (I10), accumulation (I11), train = eval (I13), same bits (I14).
+
+Paper: 3, 3.2.3, Figure 1
+"""
 
 from __future__ import annotations
 

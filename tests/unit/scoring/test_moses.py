@@ -1,4 +1,7 @@
-"""Moses tokens: rule by rule, and on published tokens of newstest2014."""
+"""Moses tokens: rule by rule, and on published tokens of newstest2014.
+
+Paper: 6.1
+"""
 
 from __future__ import annotations
 

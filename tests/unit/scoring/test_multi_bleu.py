@@ -1,4 +1,7 @@
-"""The arithmetic of multi-bleu: by hand, and against a second, literal transcription."""
+"""The arithmetic of multi-bleu: by hand, and against a second, literal transcription.
+
+Paper: 6.1
+"""
 
 from __future__ import annotations
 

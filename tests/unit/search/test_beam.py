@@ -1,4 +1,7 @@
-"""Beam search by worked examples (the laws are I22-I27, in tests/properties)."""
+"""Beam search by worked examples (the laws are I22-I27, in tests/properties).
+
+Paper: 6.1
+"""
 
 from __future__ import annotations
 

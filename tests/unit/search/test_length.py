@@ -1,4 +1,7 @@
-"""The length penalty, its bounds and the length limit."""
+"""The length penalty, its bounds and the length limit.
+
+Paper: 6.1
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Options are checked when they are made."""
+"""Options are checked when they are made.
+
+Paper: 6.1
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Training subwords: determinism, what is left out, sizes that do not fit, failing sources."""
+"""Training subwords: determinism, what is left out, sizes that do not fit, failing sources.
+
+Paper: 5.1
+"""
 
 from __future__ import annotations
 

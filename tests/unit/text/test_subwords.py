@@ -1,4 +1,7 @@
-"""Subwords: special ids, files, copies, odd text, and models made by others."""
+"""Subwords: special ids, files, copies, odd text, and models made by others.
+
+Paper: 5.1
+"""
 
 from __future__ import annotations
 

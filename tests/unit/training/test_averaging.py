@@ -1,4 +1,7 @@
-"""Averages of checkpoints: the plain mean, of what belongs together."""
+"""Averages of checkpoints: the plain mean, of what belongs together.
+
+Paper: 6.1
+"""
 
 from __future__ import annotations
 

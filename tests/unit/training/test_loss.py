@@ -1,4 +1,7 @@
-"""Both forms of the loss, against each other, PyTorch's and worked examples."""
+"""Both forms of the loss, against each other, PyTorch's and worked examples.
+
+Paper: 3.4, 5.4
+"""
 
 from __future__ import annotations
 

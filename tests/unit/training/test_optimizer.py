@@ -1,4 +1,7 @@
-"""FlatAdam against torch.optim.Adam over separate parameters; masters; pieces; state."""
+"""FlatAdam against torch.optim.Adam over separate parameters; masters; pieces; state.
+
+Paper: 5.3
+"""
 
 from __future__ import annotations
 

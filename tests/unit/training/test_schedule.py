@@ -1,4 +1,7 @@
-"""Eq. 3, by hand; and the cooldown that short runs may end in."""
+"""Eq. 3, by hand; and the cooldown that short runs may end in.
+
+Paper: 5.3 (Eq. 3)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""One update: pieces, what it is a function of, and what happens when numbers stop being finite."""
+"""One update: pieces, what it is a function of, and what happens when numbers stop being finite.
+
+Paper: 5.1, 5.3, 5.4
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The loop: what is done after which update, when it ends, and what it refuses to go on from."""
+"""The loop: what is done after which update, when it ends, and what it refuses to go on from.
+
+Paper: 5, 5.2
+"""
 
 from __future__ import annotations
 

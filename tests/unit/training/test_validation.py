@@ -1,4 +1,7 @@
-"""Dev loss and perplexity."""
+"""Dev loss and perplexity.
+
+Paper: 6.2, Table 3 (perplexity)
+"""
 
 from __future__ import annotations
 
