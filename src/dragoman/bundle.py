@@ -399,8 +399,8 @@ def short_card(facts: BundleFacts, manifest: BundleManifest, scores: str = "") -
     data = "\n".join(f"* {key}: {value}" for key, value in manifest.data.items() if value is not None)
     averaged = ", ".join(manifest.averaged) or "none"
     departures = "\n".join(f"* {d}" for d in manifest.departures) or "* none"
-    scaled, open_ = (
-        "\n".join(f"* {f}" for f in facts.standing.findings if f.verdict == verdict) or "* none"
+    scaled, left_open = (
+        "\n".join(f"* {finding}" for finding in facts.standing.findings if finding.verdict == verdict)
         for verdict in ("scaled", "silent")
     )
     return f"""# Translation model, {languages}
@@ -415,10 +415,10 @@ A Transformer of {config.N}+{config.N} layers, d_model {config.d_model}, d_ff {c
 {departures}
 
 ## Scaled: the paper's rule with another number
-{scaled}
+{scaled or "* none"}
 
 ## Left open by the paper
-{open_}
+{left_open or "* not recorded"}
 
 Every other choice is as published: `dragoman fidelity MODEL` lists them all.
 

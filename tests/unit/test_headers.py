@@ -61,6 +61,19 @@ def fault(text: str) -> str | None:
     return None
 
 
+TESTS = {
+    str(path.relative_to(Path(__file__).parents[1])): path
+    for path in sorted(Path(__file__).parents[1].rglob("test_*.py"))
+}
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_a_test_module_that_proves_a_part_of_the_paper_names_it_in_the_same_form(name):
+    text = docstring(TESTS[name])
+    assert not sources(text) or fault(text) is None
+    assert not any(line.startswith("Paper: none") for line in sources(text)), "leave the line out"
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_a_module_says_what_it_is_and_where_it_comes_from(name):
     assert fault(docstring(MODULES[name])) is None

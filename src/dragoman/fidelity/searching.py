@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from dragoman.fidelity.small import agreed
+from dragoman.fidelity.small import agreed, exact
 from dragoman.model.packed import PackedModel
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import SearchSection
@@ -65,7 +65,7 @@ def length_penalty(model: Transformer) -> str:
     """By what log P was divided, at several lengths, in each search there is.
 
     Args:
-        model: any, in float32; the kernels search with it.
+        model: any; the kernels search with it.
     """
     return agreed(_penalty(list(hypotheses)) for hypotheses in _hypotheses(model, ALPHA))
 
@@ -77,7 +77,7 @@ def _hypotheses(model: Transformer, alpha: float) -> Iterator[Iterator[Hypothesi
         for p_end in (0.0, 0.9):
             found = search_of(Steady(p_end=p_end, vocab_size=8), _task([2, 9], options))
             yield (hypothesis for row in found for hypothesis in row)
-    packed = PackedModel.of(model.eval())
+    packed = PackedModel.of(exact(model).float())
     if packed is not None:
         sources = [[5, 6, EOS], [7, 8, 9, 10, 11, 12, EOS]]
         options = SearchOptions(beam_size=3, alpha=alpha, n_best=3, min_length=5, max_extra=4)
