@@ -66,7 +66,11 @@ ARCHITECTURE = (
     Choice("sinusoid wavelengths", "architecture", "3.5", "2 pi 10000^(2i/d_model)"),
     Choice("dropout places", "architecture", "5.4", "sub-layer outputs, embedding + position"),
     Choice(
-        "initializer", "architecture", "3", "Glorot uniform, embeddings N(0, 1/d_model), norms 1 and 0", T2T
+        "initializer",
+        "architecture",
+        "3",
+        "Glorot uniform, projections as one; embeddings N(0, 1/d_model); norms 1 and 0",
+        T2T,
     ),
     Choice("decoder input", "architecture", "3.1", "the target shifted right by one"),
     Choice("start token", "architecture", "3.1", "BOS, an ordinary row", OURS),

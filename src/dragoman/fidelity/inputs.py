@@ -8,12 +8,13 @@ Each takes a model and says what it computes in the words of `choices`.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dragoman.data.batches import Batch, make_batch
 from dragoman.data.shards import PairShards
@@ -221,30 +222,36 @@ def dropped_share(model: Transformer) -> float:
 
 
 def initializer(model: Transformer) -> str:
-    """Spread of the initial weights of each matrix of the paper, by its own two sizes; gains and biases (silent).
+    """Spread of the initial weights, of matrices that tensor2tensor stored as one together; gains and biases (silent).
 
     Args:
         model: just made.
     """
-    matrices = [matrix for attention in parts_named(model, ATTENTIONS) for matrix in _matrices(attention)]
-    matrices += [p for network in parts_named(model, NETWORKS) for p in network.parameters() if p.ndim == 2]
     embeddings = [model.source_embedding.weight, model.target_embedding.weight, model.output_weight]
     vectors = [p for p in model.parameters() if p.ndim == 1]
     settled = all(bool((vector == 0.0).all()) or bool((vector == 1.0).all()) for vector in vectors)
-    if all(map(_is_glorot, matrices)) and all(map(_is_unit_normal, embeddings)) and settled:
-        return "Glorot uniform, embeddings N(0, 1/d_model), norms 1 and 0"
+    if all(map(_is_glorot, _stored_as_one(model))) and all(map(_is_unit_normal, embeddings)) and settled:
+        return "Glorot uniform, projections as one; embeddings N(0, 1/d_model); norms 1 and 0"
     return "another"
 
 
-def _matrices(attention: nn.Module) -> list[Tensor]:
-    if hasattr(attention, "matrices"):
-        return list(cast(Any, attention).matrices())
-    return [parameter for parameter in attention.parameters() if parameter.ndim == 2]
+def _stored_as_one(model: Transformer) -> Iterator[list[Tensor]]:
+    """Queries, keys and values of a sequence over itself; keys and values of another; every other matrix alone."""
+    for name, apart in (("self_attention", False), ("cross_attention", True)):
+        for attention in parts_named(model, name):
+            if hasattr(attention, "matrices"):
+                W_Q, W_K, W_V, W_O = attention.matrices()
+                yield from ([W_Q], [W_K, W_V], [W_O]) if apart else ([W_Q, W_K, W_V], [W_O])
+            else:
+                yield from ([parameter] for parameter in attention.parameters() if parameter.ndim == 2)
+    for network in parts_named(model, NETWORKS):
+        yield from ([parameter] for parameter in network.parameters() if parameter.ndim == 2)
 
 
-def _is_glorot(matrix: Tensor) -> bool:
-    """Uniform up to sqrt(6 / (rows + columns))."""
-    shares = matrix.detach().double() / math.sqrt(6.0 / sum(matrix.shape))
+def _is_glorot(matrices: list[Tensor]) -> bool:
+    """Uniform up to sqrt(6 / (rows + columns)) of them as one."""
+    whole = torch.cat([matrix.detach().double() for matrix in matrices])
+    shares = whole / math.sqrt(6.0 / sum(whole.shape))
     return 0.9 < float(shares.abs().max()) <= 1.0 and abs(float(shares.square().mean()) * 3.0 - 1.0) < 0.25
 
 

@@ -18,7 +18,9 @@ def test_the_papers_recipes_depart_in_nothing(name):
     assert result.err == ""
 
 
-@pytest.mark.parametrize(("name", "share"), [("demo", 0.6), ("demo-grammar", 0.3)])
+@pytest.mark.parametrize(
+    ("name", "share"), [("quick", 0.6), ("laptop", 0.6), ("demo", 0.6), ("demo-grammar", 0.3)]
+)
 def test_the_demonstrations_depart_in_one_thing(name, share):
     lines = done("fidelity", name).lines
     assert lines[-2:] == ["departures: 1", f"  optimizer.cooldown {share} (paper 0.0, 5.3)"]

@@ -232,13 +232,14 @@ def test_initial_weights(change):
     assert differing(model) == {"initializer": "another"}
 
 
-def test_matrices_are_looked_at_one_by_one_where_several_are_stored_as_one():
-    """Glorot's bound of the stored block would be another."""
+@pytest.mark.parametrize("place", ["encoder.0.self_attention", "decoder.1.cross_attention"])
+def test_projections_by_their_own_sizes_are_another_initializer(place):
+    """Glorot's bound of a matrix alone is another than that of the block tensor2tensor stored it in."""
     model = built()
-    attention = model.encoder[0].self_attention
+    attention = model.get_submodule(place)
     assert isinstance(attention, MultiHeadAttention)
     with torch.no_grad():
-        nn.init.xavier_uniform_(attention.W_QKV)
+        nn.init.xavier_uniform_(attention.matrices()[1])
     assert differing(model) == {"initializer": "another"}
 
 

@@ -16,7 +16,7 @@ from dragoman.standing import _FIELDS, Finding, standing
 from dragoman.text.subwords import Subwords
 
 DEPARTURES = {
-    "demo": ["optimizer.cooldown 0.6 (paper 0.0, 5.3)"],
+    **dict.fromkeys(("quick", "demo", "laptop"), ["optimizer.cooldown 0.6 (paper 0.0, 5.3)"]),
     "demo-grammar": ["optimizer.cooldown 0.3 (paper 0.0, 5.3)"],
 }
 
