@@ -16,7 +16,7 @@ from dragoman.standing import _FIELDS, Finding, standing
 from dragoman.text.subwords import Subwords
 
 DEPARTURES = {
-    **dict.fromkeys(("quick", "demo", "laptop"), ["optimizer.cooldown 0.6 (paper 0.0, 5.3)"]),
+    **{name: ["optimizer.cooldown 0.6 (paper 0.0, 5.3)"] for name in ("quick", "demo", "laptop")},
     "demo-grammar": ["optimizer.cooldown 0.3 (paper 0.0, 5.3)"],
 }
 

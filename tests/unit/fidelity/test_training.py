@@ -80,6 +80,15 @@ def test_the_rules_of_training_are_found_whatever_the_model_is_made_of(parts):
     assert probes.rate_measured(model, base()).rule == RULE
 
 
+@pytest.mark.parametrize("h", [1, 2, 3, 8, 16, 32, 64])
+def test_what_is_looked_for_is_far_above_what_float32_loses(h):
+    found = used(model_of(h=h))
+    assert found.rest < 0.01 * probes.TOLERANCE
+    assert found.padding == pytest.approx(0.0, abs=0.1 * probes.FAINT)
+    assert found.others * (V - 1) == pytest.approx(0.1, rel=0.03 * probes.TOLERANCE)
+    assert found.norm > 10.0
+
+
 @pytest.mark.parametrize("sizes", [{"tied_output": False}, {"shared_embeddings": False}, {"h": 1}, {"h": 16}])
 def test_the_rules_of_training_are_found_for_other_matrices(sizes):
     model = model_of(**sizes)
