@@ -223,8 +223,11 @@ def _equation_1(Q: Tensor, K: Tensor, V: Tensor, legal: Tensor | None, scale: fl
 def _attends(module: Any, scale: float) -> bool:
     if not hasattr(module, "attend"):
         return False
-    Q, K, V = (numbers(1, module.h, 4, width, seed=width) for width in (module.d_k, module.d_k, module.d_v))
-    return same(module.attend(Q, K, V, None), _equation_1(Q, K, V, None, scale))
+    h, groups = module.h, getattr(module, "groups", module.h)  # heads of queries, and of keys and values
+    Q = numbers(1, h, 4, module.d_k, seed=1)
+    K, V = (numbers(1, groups, 4, width, seed=width) for width in (module.d_k, module.d_v))
+    of_each = [x.repeat_interleave(h // groups, dim=1) for x in (K, V)]
+    return same(module.attend(Q, K, V, None), _equation_1(Q, of_each[0], of_each[1], None, scale))
 
 
 def knows_places(attention: Any, x: Tensor) -> bool:

@@ -13,20 +13,23 @@ from dragoman.fidelity import corpus, inputs, layers, searching, training
 from dragoman.fidelity.choices import CHOICES
 from dragoman.fidelity.small import small_model
 from dragoman.model.config import ModelShape
-from dragoman.model.parts import PAPER, Parts
+from dragoman.model.parts import Parts
 from dragoman.recipe import Recipe
 from dragoman.standing import Standing, field_of, standing
 from dragoman.text.subwords import Subwords
+from dragoman.variants.parts import parts_of
 
 
-def measure(recipe: Recipe, *, parts: Parts = PAPER, subwords: Subwords | None = None) -> Standing:
+def measure(recipe: Recipe, *, parts: Parts | None = None, subwords: Subwords | None = None) -> Standing:
     """How a run of this recipe stands to the paper, by what the code does; a fraction of a second.
 
     Args:
         recipe: the rules of the run.
-        parts: what its model is made of.
+        parts: what its model is made of; as the recipe's departures say where None.
         subwords: the run's, if it has some already.
     """
+    if parts is None:
+        parts = parts_of(recipe.departures.architecture)
     with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.enable_grad():
         followed, measured = rules(recipe, parts)
         answers = {
