@@ -97,7 +97,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(("parts", "answers"), OTHERS, ids=str)
+@pytest.mark.parametrize(("parts", "answers"), OTHERS, ids=[", ".join(answers) for _, answers in OTHERS])
 def test_other_parts_are_told_by_what_they_compute(parts, answers):
     assert differing(built(parts)) == answers
 
