@@ -17,7 +17,7 @@ author = "the dragoman authors"
 copyright = "the dragoman authors, Apache License 2.0"
 version = release = dragoman.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.doctest", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
 
 myst_enable_extensions = ["dollarmath", "deflist"]
@@ -35,6 +35,10 @@ autodoc_use_type_comments = False
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
+
+# Pages with `>>>` print what they say, to the letter (tests/unit/test_concepts.py runs them too, alike).
+doctest_global_setup = "import torch; torch.set_num_threads(1)"  # sums depend on the threads in their last bits
+doctest_default_flags = 0
 
 
 def inline_mathml(translator: HTML5Translator, node: nodes.math) -> None:
