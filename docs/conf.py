@@ -36,8 +36,9 @@ napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 
-# Pages with `>>>` print what they say, to the letter (tests/unit/test_concepts.py runs them too, alike).
-doctest_global_setup = "import torch; torch.set_num_threads(1)"  # sums depend on the threads in their last bits
+# Pages with `>>>` print what they say, to the letter (tests/unit/test_concepts.py runs them alike). Sums depend on the
+# number of threads in their last bits.
+doctest_global_setup = "import torch; torch.set_num_threads(1)"
 doctest_default_flags = 0
 
 

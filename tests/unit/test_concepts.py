@@ -51,9 +51,7 @@ def test_a_page_that_says_something_else_fails_with_its_line():
 
 
 def test_blocks_of_a_page_share_their_names_and_other_fences_are_left_alone():
-    page = (
-        "```{doctest}\n>>> a = 1\n```\n\n```python\n>>> raise SystemExit\n```\n\n```{doctest}\n>>> a\n1\n```\n"
-    )
+    page = "```{doctest}\n>>> a = 1\n```\n\n```python\n>>> raise SystemExit\n```\n\n```{doctest}\n>>> a\n1\n```\n"
     results, _ = run(page, "page.md")
     assert (results.attempted, results.failed) == (2, 0)
 
