@@ -159,7 +159,7 @@ def test_there_is_an_example_of_each_for_the_tests_that_hold_for_all(name):
 def test_the_banner_names_each_under_architecture(name):
     recipe = tiny().model_copy(update={"departures": DepartureSection(architecture=EACH[name])})
     found = standing(recipe)
-    assert [d.field for d in found.departures] == [departure.name for departure in EACH[name]]
+    assert [d.choice for d in found.departures] == [departure.name for departure in EACH[name]]
     banner = found.banner("tiny")
     for departure in EACH[name]:
         assert f"{departure.name} of {departure.source}" in banner
