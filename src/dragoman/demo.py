@@ -19,7 +19,7 @@ from dragoman.errors import ConfigError, DragomanError
 from dragoman.machine import fast_precision
 from dragoman.pipeline import Evaluation, evaluate, train
 from dragoman.recipe import Recipe
-from dragoman.recipes.named import demo, demo_grammar, laptop, quick
+from dragoman.recipes.named import demo, demo_grammar, laptop, quick, with_minutes
 from dragoman.text.grammar.generate import write_corpus
 from dragoman.text.lines import read_units
 from dragoman.training.allocator import tune_process
@@ -184,12 +184,8 @@ def _for_captions(max_minutes: float | None) -> Recipe:
 
 
 def _adapted(recipe: Recipe, *, max_minutes: float | None, seed: int, precision: str) -> Recipe:
-    changes = [f"training.seed={seed}", f"training.precision={precision}"]
-    if max_minutes is not None:
-        changes.append(f"training.max_minutes={float(max_minutes)}")
-        # Enough checkpoints to average, however short the training.
-        changes.append(f"training.checkpoint_minutes={max_minutes / 40}")
-    return recipe.with_changes(changes)
+    recipe = recipe if max_minutes is None else with_minutes(recipe, max_minutes)
+    return recipe.with_changes([f"training.seed={seed}", f"training.precision={precision}"])
 
 
 def _data(out: Path, *, download: bool, grammar: bool, seed: int, say: Callable[[str], None]) -> DemoData:

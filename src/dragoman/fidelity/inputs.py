@@ -23,6 +23,8 @@ from dragoman.fidelity.small import (
     ATTENTIONS,
     NETWORKS,
     RESIDUALS,
+    SOURCE,
+    TARGET,
     V,
     agreed,
     calls,
@@ -37,7 +39,6 @@ from dragoman.fidelity.small import (
 from dragoman.model.transformer import Transformer
 from dragoman.text.subwords import Subwords
 
-SOURCE, TARGET = ids([5, 6, 7, 8]), ids([9, 10, 11])
 ROWS = 20  # positions looked at
 TABLE_TOLERANCE = 1e-5  # positions are kept in float32
 

@@ -19,6 +19,8 @@ from dragoman.fidelity.small import (
     ATTENTIONS,
     NETWORKS,
     RESIDUALS,
+    SOURCE,
+    TARGET,
     agreed,
     calls,
     exact,
@@ -30,7 +32,6 @@ from dragoman.fidelity.small import (
 )
 from dragoman.model.transformer import Transformer
 
-SOURCE, TARGET = ids([5, 6, 7, 8]), ids([9, 10, 11])
 LARGE = 1e4  # so that a norm's epsilon is nothing beside it
 
 

@@ -72,6 +72,9 @@ def ids(*rows: list[int]) -> Tensor:
     return torch.tensor(rows)
 
 
+SOURCE, TARGET = ids([5, 6, 7, 8]), ids([9, 10, 11])  # a pair to look at
+
+
 def same(a: Tensor, b: Tensor, tolerance: float = 1e-9) -> bool:
     """Equal, to a share of the largest number."""
     if a.shape != b.shape:

@@ -18,7 +18,7 @@ from dragoman.data.prepared import PreparedCorpus
 from dragoman.machine import fast_precision
 from dragoman.model.config import ModelConfig
 from dragoman.recipe import Recipe
-from dragoman.recipes.named import base, demo, laptop, quick, small, tiny
+from dragoman.recipes.named import base, demo, laptop, quick, small, tiny, with_minutes
 from dragoman.training.step import optimizer_for, update
 from dragoman.variants.parts import build
 
@@ -62,8 +62,7 @@ def _for_minutes(
     assert minutes is not None
     passes = pairs_a_second(recipe, corpus, device) * 60.0 * minutes / max(1, len(corpus.train))
     chosen = quick() if passes < DEMO_PASSES else demo() if passes < LAPTOP_PASSES else laptop()
-    changes = [f"training.max_minutes={float(minutes)}", f"training.checkpoint_minutes={minutes / 40}"]
-    return chosen.with_changes(changes), passes
+    return with_minutes(chosen, minutes), passes
 
 
 def _where(device: torch.device) -> str:

@@ -22,6 +22,7 @@ from dragoman.recipe import (
 from dragoman.standing import BASE, BIG, BIG_EN_FR
 
 _TINY = ModelShape(N=4, d_model=128, d_ff=256, h=4)
+CHECKPOINTS = 40  # of a run that minutes limit
 
 
 def base() -> Recipe:
@@ -124,8 +125,15 @@ def laptop() -> Recipe:
     return _of_minutes("laptop", "half an hour of a laptop for some ten thousand pairs", 30.0, P_drop=0.3)
 
 
+def with_minutes(recipe: Recipe, minutes: float) -> Recipe:
+    """The recipe for so many minutes of training, with enough checkpoints to average however few they are."""
+    return recipe.with_changes(
+        [f"training.max_minutes={float(minutes)}", f"training.checkpoint_minutes={minutes / CHECKPOINTS}"]
+    )
+
+
 def _of_minutes(name: str, description: str, minutes: float, *, P_drop: float) -> Recipe:
-    return Recipe(
+    recipe = Recipe(
         name=name,
         description=description,
         model=ModelShape(N=3, d_model=256, d_ff=512, h=4, P_drop=P_drop),
@@ -133,14 +141,13 @@ def _of_minutes(name: str, description: str, minutes: float, *, P_drop: float) -
         batch=BatchSection(source_tokens=2_048, target_tokens=2_048, tokens_at_once=2_048),
         optimizer=OptimizerSection(warmup_steps=600, cooldown=0.6),
         training=TrainingSection(
-            max_minutes=minutes,
-            checkpoint_minutes=minutes / 40,
             keep_checkpoints=5,
             validate_steps=800,
             validation_sentences=200,
         ),
         search=SearchSection(average_checkpoints=5, alpha=1.3),
     )
+    return with_minutes(recipe, minutes)
 
 
 def demo_grammar() -> Recipe:
