@@ -1,10 +1,10 @@
 """Training and translating on a GPU: seconds of an update, share of the peak, tokens a second.
 
-For base and big at the paper's batch (25,000 source and 25,000 target tokens), in bf16 and fp32: the median update,
-source and target tokens a second, and model FLOPs utilisation, which is the operations of the paper's equations
-(`dragoman.model.count`) over what the device could do in that time at `--peak` (dense TFLOP/s in bf16; 989 for an H100
-or H200). Then a search over random sources with the same model: target tokens a second, lengths pinned. Prepared to
-take under ten minutes.
+For base and big at the paper's batch (25,000 source and 25,000 target tokens), in bf16 and fp32, layers as written and
+compiled: the median update, source and target tokens a second, and model FLOPs utilisation, which is the operations of
+the paper's equations (`dragoman.model.count`) over what the device could do in that time at `--peak` (dense TFLOP/s in
+bf16; 989 for an H100 or H200). Then a search over random sources with the same model: target tokens a second, lengths
+pinned. Prepared to take under ten minutes.
 
     python benchmarks/gpu.py [--device cuda] [--sizes base big] [--tokens 25000] [--updates 10] [--peak 989]
 """
@@ -31,6 +31,7 @@ from dragoman.recipes.named import recipe_named
 from dragoman.search.beam import beam_search
 from dragoman.search.options import SearchOptions
 from dragoman.text.subwords import Subwords
+from dragoman.training.compiled import compile_layers
 from dragoman.training.step import optimizer_for, update
 
 VOCABULARY = 37_000
@@ -44,6 +45,7 @@ class Training:
 
     size: str
     precision: str
+    compiled: bool
     seconds: float
     tokens_per_second: float
     utilisation: float
@@ -66,7 +68,7 @@ def wait(device: torch.device) -> None:
 
 
 def trained(
-    size: str, precision: str, tokens: int, updates: int, peak: float, device: torch.device
+    size: str, precision: str, tokens: int, updates: int, peak: float, device: torch.device, *, compiled: bool
 ) -> Training:
     """Real updates, the first three uncounted."""
     recipe = recipe_named(size).with_changes(
@@ -75,6 +77,8 @@ def trained(
     config = ModelConfig.from_shape(recipe.model, vocab_size=VOCABULARY)
     model = Transformer(config, seed=1).to(device)
     optimizer = optimizer_for(model, recipe)
+    if compiled:
+        compile_layers(model)
     batch = batch_of(tokens, device)
     seconds = []
     for step in range(1, updates + 4):
@@ -87,7 +91,13 @@ def trained(
     work = training_flops(config, LENGTH, LENGTH) * len(batch.source_ids)
     most = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
     return Training(
-        size, precision, middle, 2 * batch.target_tokens / middle, work / middle / (peak * 1e12), most
+        size,
+        precision,
+        compiled,
+        middle,
+        2 * batch.target_tokens / middle,
+        work / middle / (peak * 1e12),
+        most,
     )
 
 
@@ -114,6 +124,15 @@ def tokens_per_second(size: str, precision: str, sentences: int, device: torch.d
     return sentences * LENGTH / spent
 
 
+def _line(row: Training, peak: float) -> str:
+    form = "compiled" if row.compiled else "as written"
+    return (
+        f"{row.size:5} {row.precision} {form:10}  {row.seconds * 1e3:9,.1f} ms an update  "
+        f"{row.tokens_per_second:11,.0f} tokens/s  {row.utilisation:6.1%} of {peak:g} TFLOP/s  "
+        f"{row.peak_bytes / 2**30:5.1f} GiB"
+    )
+
+
 def main() -> None:
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -127,14 +146,15 @@ def main() -> None:
     given = options.parse_args()
     device = torch.device(given.device)
     training, decoding = [], {}
+    forms = (False, True) if device.type == "cuda" else (False,)
     for size in given.sizes:
         for precision in ("bf16", "fp32"):
-            row = trained(size, precision, given.tokens, given.updates, given.peak, device)
-            training.append(row)
-            print(
-                f"{size:5} {precision}  {row.seconds * 1e3:9,.1f} ms an update  {row.tokens_per_second:11,.0f} tokens/s  "
-                f"{row.utilisation:6.1%} of {given.peak:g} TFLOP/s  {row.peak_bytes / 2**30:5.1f} GiB"
-            )
+            for compiled in forms:
+                row = trained(
+                    size, precision, given.tokens, given.updates, given.peak, device, compiled=compiled
+                )
+                training.append(row)
+                print(_line(row, given.peak))
             decoding[f"{size} {precision}"] = tokens_per_second(size, precision, given.sentences, device)
             print(f"{size:5} {precision}  {decoding[f'{size} {precision}']:11,.0f} target tokens/s, beam 4")
     RESULTS.mkdir(exist_ok=True)

@@ -14,6 +14,7 @@ from dragoman.model.config import ModelConfig
 from dragoman.model.incremental import IncrementalDecoder
 from dragoman.model.transformer import Transformer
 from dragoman.pipeline import evaluate, train
+from dragoman.training.compiled import compile_layers
 from dragoman.training.loss import output_loss
 from dragoman.translator import Translator
 
@@ -62,6 +63,25 @@ def test_cached_is_uncached():
         steps = [decoder(target[:, k : k + 1])[:, 0] for k in range(5)]
     for k, logits in enumerate(steps):
         torch.testing.assert_close(logits, whole[:, k], rtol=1e-3, atol=1e-3)
+
+
+def test_compiled_layers_give_the_same_gradient():
+    model = Transformer(CONFIG, seed=3).cuda()
+    source, target = (ids.cuda() for ids in drawn_ids())
+
+    def loss_and_gradients() -> tuple[float, list[Tensor]]:
+        model.zero_grad()
+        hidden = model.hidden(source, target)
+        loss = output_loss(hidden, model.output_weight, target, 0.1, pad_id=CONFIG.pad_id).smoothed
+        loss.backward()
+        return loss.item(), [p.grad.clone() for p in model.parameters()]
+
+    wanted, want = loss_and_gradients()
+    compile_layers(model)
+    loss, got = loss_and_gradients()
+    assert loss == pytest.approx(wanted, rel=1e-3)
+    for gradient, other in zip(got, want, strict=True):
+        assert (gradient - other).norm() <= 2e-3 * other.norm().clamp(min=1e-6)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

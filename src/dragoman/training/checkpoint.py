@@ -55,6 +55,7 @@ class Place(Record):
         threads: of torch, on which the last bits depend.
         kernels: what else they depend on: processor, instructions, version of torch.
         cooldown: begin and number of updates of the fall of the rate at the run's end, once it is planned.
+        compiled: whether layers are compiled; None: not yet chosen.
     """
 
     step: Count
@@ -70,6 +71,7 @@ class Place(Record):
     threads: Count = 1
     kernels: str = ""
     cooldown: tuple[Count, Count] | None = None
+    compiled: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,11 @@ from dragoman.data.batches import Batch, BatchLoader, Cursor
 from dragoman.errors import CheckpointError, VocabularyMismatch
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import Recipe
+from dragoman.training import compiled
 from dragoman.training.checkpoint import Checkpoint, Place, kernels, save_checkpoint, threads
 from dragoman.training.events import Emit, Ended, Said, Saved, Started, Stepped, Validated, Validating
 from dragoman.training.schedule import Cooldown, cooldown_due
-from dragoman.training.step import Update, optimizer_for, update
+from dragoman.training.step import Update, gradient, optimizer_for, update
 from dragoman.training.stopping import StopRequest
 from dragoman.training.validation import dev_loss
 
@@ -104,6 +105,10 @@ class Trainer:
         changes: dict[str, object] = {"threads": threads(), "kernels": kernels()}
         if self._cooldown_due(place.step, place.seconds) is None:  # the run is longer now than it was to be
             changes["cooldown"] = None
+        if not self._can_compile:
+            changes["compiled"] = None
+        elif place.compiled:
+            compiled.compile_layers(self.model)
         self.place = place.model_copy(update=changes)
         self._saved_step = place.step
 
@@ -174,6 +179,8 @@ class Trainer:
         return None
 
     def _update(self, batch: Batch, cursor: Cursor, clock: _Clock) -> None:
+        if self._can_compile and self.place.compiled is None:
+            self._choose_form(batch)
         began, epoch, step = time.perf_counter(), self.place.epoch, self.place.step + 1
         cooldown = self._cooldown(clock.seconds())
         done = update(self.model, self.optimizer, batch, self.recipe, step, cooldown)
@@ -182,6 +189,27 @@ class Trainer:
             update={"step": step, "epoch": cursor.epoch, "batch": cursor.batch}
         )
         self.emit(self._stepped(done, batch, epoch, clock))
+
+    @property
+    def _can_compile(self) -> bool:
+        return self.task.device.type == "cuda"
+
+    def _choose_form(self, batch: Batch) -> None:
+        """Layers as written or compiled, whichever is faster with this batch; no weight changes."""
+        training = self.recipe.training
+
+        def longest(seconds: float) -> float:
+            minutes = math.inf if training.max_minutes is None else training.max_minutes
+            return min(60.0 * minutes, seconds * (training.max_steps - self.place.step))
+
+        def once() -> None:
+            at_once = self.recipe.batch.tokens_at_once
+            gradient(self.model, self.optimizer, batch, eps_ls=training.eps_ls, tokens_at_once=at_once)
+
+        self.model.train()
+        chosen = compiled.choose(self.model, once, longest_seconds=longest)
+        self.place = self.place.model_copy(update={"compiled": chosen.compiled})
+        self.emit(Said(chosen.said))
 
     def _cooldown(self, seconds: float) -> Cooldown | None:
         """The cooldown as planned when it began; it then stays as it is, whatever the clock says."""
