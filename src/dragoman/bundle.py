@@ -29,7 +29,7 @@ from torch import Tensor
 
 from dragoman.data.durable import sync_file, whole_directory
 from dragoman.data.manifest import Count, Digest, FileRecord, Record, file_record
-from dragoman.data.tensors import read_metadata, read_tensors, write_tensors
+from dragoman.data.tensors import COPY_AGAIN, read_metadata, read_tensors, write_tensors
 from dragoman.errors import CheckpointError, ConfigError, VocabularyMismatch, first_fault
 from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import Transformer
@@ -39,6 +39,8 @@ from dragoman.standing import Standing, standing
 from dragoman.text.subwords import Subwords
 from dragoman.variants.departures import Departure
 from dragoman.variants.parts import build
+
+CHECK_PATH = "check the path and its permissions"
 
 CONFIG, WEIGHTS, RECIPE, MANIFEST, CARD = (
     "config.json",
@@ -150,7 +152,9 @@ class Bundle:
         """
         path, facts = self.directory / WEIGHTS, self.facts
         if read_metadata(path).get("vocabulary") != facts.target_subwords.digest:
-            raise VocabularyMismatch("the weights were written for other subwords", where=str(path))
+            raise VocabularyMismatch(
+                "the weights were written for other subwords", where=str(path), cure=COPY_AGAIN
+            )
         return read_tensors(
             path, expected=expected_shapes(facts.config, facts.recipe.departures.architecture)
         )
@@ -271,7 +275,9 @@ def open_bundle(directory: Path) -> Bundle:
     config, recipe = _read_settings(directory)
     source, target = _read_subwords(directory)
     if manifest.vocabularies != {"source": source.digest, "target": target.digest}:
-        raise VocabularyMismatch("the subwords are not those the manifest names", where=str(directory))
+        raise VocabularyMismatch(
+            "the subwords are not those the manifest names", where=str(directory), cure=COPY_AGAIN
+        )
     facts = BundleFacts(
         config,
         recipe,
@@ -287,6 +293,7 @@ def open_bundle(directory: Path) -> Bundle:
             f"the model has {config.source_rows} source and {config.vocab_size} target rows, the subwords "
             f"have {source.vocab_size} and {target.vocab_size}",
             where=str(directory),
+            cure=COPY_AGAIN,
         )
     return Bundle(directory, facts, manifest)
 
@@ -307,7 +314,9 @@ def read_manifest(directory: Path) -> BundleManifest:
             cure="give a directory that `dragoman train` or `dragoman average` wrote",
         ) from None
     except OSError as error:
-        raise CheckpointError(f"cannot read the manifest: {error.strerror}", where=str(path)) from None
+        raise CheckpointError(
+            f"cannot read the manifest: {error.strerror}", where=str(path), cure=CHECK_PATH
+        ) from None
     except ValidationError as error:
         if b"dragoman-prepared" in text:
             what, cure = "this is a prepared corpus, not a model", "give the run that was trained on it"
@@ -315,11 +324,13 @@ def read_manifest(directory: Path) -> BundleManifest:
             what = (
                 f"the manifest is damaged or of another version: {': '.join(first_fault(error, 'the file'))}"
             )
-            cure = "copy the model again, or use another checkpoint"
+            cure = COPY_AGAIN
         raise CheckpointError(what, where=str(path), cure=cure) from None
     end = _DIGEST_AT_END.search(text)
     if end is None or manifest.digest != _digest(text[: end.start(1)] + text[end.end(1) :]):
-        raise CheckpointError("the manifest is damaged: its digest is not its own", where=str(path))
+        raise CheckpointError(
+            "the manifest is damaged: its digest is not its own", where=str(path), cure=COPY_AGAIN
+        )
     return manifest
 
 
@@ -336,16 +347,18 @@ def check_files(directory: Path, manifest: BundleManifest) -> None:
     """
     unlisted = _REQUIRED[manifest.kind] - {record.name for record in manifest.files}
     if unlisted:
-        raise CheckpointError(f"the manifest does not list {min(unlisted)}", where=str(directory / MANIFEST))
+        raise CheckpointError(
+            f"the manifest does not list {min(unlisted)}", where=str(directory / MANIFEST), cure=COPY_AGAIN
+        )
     for record in manifest.files:
         path = directory / record.name
         if not path.is_file():
-            raise CheckpointError(f"a file is missing: {record.name}", where=str(directory))
+            raise CheckpointError(f"a file is missing: {record.name}", where=str(directory), cure=COPY_AGAIN)
         if not _is_whole(path, record):
             raise CheckpointError(
                 f"a file is damaged: {record.name} is not what was written",
                 where=str(path),
-                cure="copy it again, or use another checkpoint",
+                cure=COPY_AGAIN,
             )
 
 
@@ -353,7 +366,9 @@ def _is_whole(path: Path, record: FileRecord) -> bool:
     try:
         return path.stat().st_size == record.bytes and file_record(path) == record
     except OSError as error:
-        raise CheckpointError(f"a file cannot be read: {error.strerror}", where=str(path)) from None
+        raise CheckpointError(
+            f"a file cannot be read: {error.strerror}", where=str(path), cure=CHECK_PATH
+        ) from None
 
 
 def _read_settings(directory: Path) -> tuple[ModelConfig, Recipe]:
@@ -372,9 +387,11 @@ def _read_config(path: Path) -> ModelConfig:
     try:
         values = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"the configuration cannot be read: {error}", where=str(path)) from None
+        raise CheckpointError(
+            f"the configuration cannot be read: {error}", where=str(path), cure=COPY_AGAIN
+        ) from None
     if not isinstance(values, dict):
-        raise CheckpointError("the configuration is not a table of fields", where=str(path))
+        raise CheckpointError("the configuration is not a table of fields", where=str(path), cure=COPY_AGAIN)
     return ModelConfig(**values)
 
 

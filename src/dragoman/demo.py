@@ -132,7 +132,11 @@ def run_demo(
         DemoStopped: training was stopped by a signal.
     """
     if max_minutes is not None and not 0.0 < max_minutes < math.inf:
-        raise ConfigError(f"there is no training for {max_minutes} minutes", where="max_minutes")
+        raise ConfigError(
+            f"there is no training for {max_minutes} minutes",
+            where="max_minutes",
+            cure="give a number of minutes over 0",
+        )
     tune_process()
     place = usable_device(device)
     _make_place(out)

@@ -17,12 +17,12 @@ class DragomanError(Exception):
     Args:
         what: what is wrong, one sentence, with the value at fault.
         where: the file, line and byte, or the field of a recipe.
-        cure: what to do about it.
+        cure: what to do about it; there is always something.
     """
 
     exit_code = 1
 
-    def __init__(self, what: str, *, where: str | None = None, cure: str | None = None) -> None:
+    def __init__(self, what: str, *, where: str | None = None, cure: str) -> None:
         self.what = what
         self.where = where
         self.cure = cure
@@ -32,8 +32,7 @@ class DragomanError(Exception):
         lines = [self.what]
         if self.where:
             lines.append(f"  where: {self.where}")
-        if self.cure:
-            lines.append(f"  cure:  {self.cure}")
+        lines.append(f"  cure:  {self.cure}")
         return "\n".join(lines)
 
 

@@ -187,7 +187,9 @@ def average(
     if isinstance(run, str | Path):
         return average_checkpoints(last_checkpoints(Path(run), 5 if last is None else last), Path(out))
     if last is not None:
-        raise ConfigError("both checkpoints by name and a number of last ones were given")
+        raise ConfigError(
+            "both checkpoints by name and a number of last ones were given", cure="give one of the two"
+        )
     return average_checkpoints([Path(path) for path in run], Path(out))
 
 

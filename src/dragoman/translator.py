@@ -556,7 +556,10 @@ def _blank(unit: str, n: int) -> Translation:
 
 def _check_counts(sources: Sequence[str], targets: Sequence[object]) -> None:
     if len(sources) != len(targets):
-        raise ConfigError(f"{len(sources)} sources but {len(targets)} targets to score")
+        raise ConfigError(
+            f"{len(sources)} sources but {len(targets)} targets to score",
+            cure="give a target for each source",
+        )
 
 
 def check_units(units: Sequence[str], name: str) -> None:
@@ -571,7 +574,9 @@ def check_units(units: Sequence[str], name: str) -> None:
         raise ConfigError(f"{name} is {type(units).__name__}, not a list of texts", cure=f"give list({name})")
     for number, unit in enumerate(units):
         if not isinstance(unit, str):
-            raise ConfigError(f"{name}[{number}] is {type(unit).__name__}, not a text", where=name)
+            raise ConfigError(
+                f"{name}[{number}] is {type(unit).__name__}, not a text", where=name, cure="give texts alone"
+            )
 
 
 def usable_device(name: str) -> torch.device:

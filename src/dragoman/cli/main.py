@@ -41,6 +41,8 @@ EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 STDOUT_NUMBER = 1
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_NO_MEMORY = """there is not enough memory for this
+  cure:  work on less at once (batch.tokens_at_once in training, fewer long lines), or take a smaller model"""
 
 
 class Verbs(TyperGroup):
@@ -59,7 +61,7 @@ class Verbs(TyperGroup):
         except KeyboardInterrupt:
             raise _ended("stopped", EXIT_INTERRUPTED) from None
         except MemoryError:
-            raise _ended("there is not enough memory for this", EXIT_OTHER) from None
+            raise _ended(_NO_MEMORY, EXIT_OTHER) from None
         except OSError as error:
             if error.errno == errno.EPIPE:
                 _let_go_of_output()
@@ -78,8 +80,12 @@ def _in_words(error: OSError) -> str:
         return "standard output is closed, so that nothing can be written to it\n  cure:  give it a file, or /dev/null"
     reason = error.strerror or str(error) or type(error).__name__
     where = f"\n  where: {error.filename}" if error.filename else ""
-    cure = "\n  cure:  free some space, or write elsewhere" if error.errno in _FULL else ""
-    return f"{reason}{where}{cure}"
+    cure = (
+        "free some space, or write elsewhere"
+        if error.errno in _FULL
+        else "check the path and its permissions"
+    )
+    return f"{reason}{where}\n  cure:  {cure}"
 
 
 def _let_go_of_output() -> None:

@@ -94,6 +94,8 @@ def _read_record(line: str, *, where: str) -> tuple[str, list[str], list[str]]:
             raise TypeError
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise DataError(
-            "this is not an object with source and pieces, as translate --json writes them", where=where
+            "this is not an object with source and pieces, as translate --json writes them",
+            where=where,
+            cure="score lines of text, or what translate --json wrote",
         ) from None
     return source, pieces, flags

@@ -179,10 +179,15 @@ class BatchLoader:
     ) -> None:
         if len(shards) != len(plan.source_lengths):
             raise DataError(
-                f"the plan is for {len(plan.source_lengths)} pairs, the shards hold {len(shards)}"
+                f"the plan is for {len(plan.source_lengths)} pairs, the shards hold {len(shards)}",
+                cure="make the plan of the same shards",
             )
         if prefetch < 0:
-            raise ConfigError(f"prefetch must be at least 0, not {prefetch}", where="prefetch")
+            raise ConfigError(
+                f"prefetch must be at least 0, not {prefetch}",
+                where="prefetch",
+                cure="0 prepares each batch when it is wanted",
+            )
         self.shards = shards
         self.plan = plan
         self.prefetch = prefetch

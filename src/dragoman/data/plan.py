@@ -245,7 +245,11 @@ def _check_numbers(plan: BatchPlan) -> None:
     """Refuse numbers no plan can be made of."""
     for name, least in (("source_tokens", 1), ("target_tokens", 1), ("seed", 0), ("max_length", 1)):
         if getattr(plan, name) < least:
-            raise ConfigError(f"{name} must be at least {least}, not {getattr(plan, name)}", where=name)
+            raise ConfigError(
+                f"{name} must be at least {least}, not {getattr(plan, name)}",
+                where=name,
+                cure=f"give {least} or more",
+            )
     for name in ("source_tokens", "target_tokens"):
         if plan.max_length > getattr(plan, name):
             raise ConfigError(

@@ -138,7 +138,11 @@ def open_prepared(directory: Path | str) -> PreparedCorpus:
 
 def _subwords(directory: Path, manifest: Manifest, side: Side) -> Subwords:
     if side not in manifest.vocabularies:
-        raise DataError(f"the prepared corpus has no subwords for the {side}", where=str(directory))
+        raise DataError(
+            f"the prepared corpus has no subwords for the {side}",
+            where=str(directory),
+            cure="prepare the corpus again",
+        )
     record = manifest.vocabularies[side]
     path = directory / record.file
     if not path.is_file():

@@ -36,9 +36,13 @@ def bpe_dropout_segmenter(
         ConfigError: `p` or `seed` is out of range.
     """
     if not 0 <= p <= 1:
-        raise ConfigError(f"the probability of BPE-dropout must be in 0..1, not {p}", where="bpe_dropout")
+        raise ConfigError(
+            f"the probability of BPE-dropout must be in 0..1, not {p}",
+            where="bpe_dropout",
+            cure="give a number from 0 to 1; 0.1 is usual",
+        )
     if seed < 0:
-        raise ConfigError(f"seed must be at least 0, not {seed}", where="seed")
+        raise ConfigError(f"seed must be at least 0, not {seed}", where="seed", cure="give 0 or more")
     models = {"source": source_subwords, "target": target_subwords}
 
     def segment(side: Side, ids: Integer[np.ndarray, " n"], pair: int, epoch: int) -> list[int]:

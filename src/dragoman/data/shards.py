@@ -213,7 +213,11 @@ class PairShards:
         place = Path(directory)
         manifest = read_manifest(place)
         if split not in manifest.splits:
-            raise DataError(f"the prepared corpus has no {split!r} split", where=str(place))
+            raise DataError(
+                f"the prepared corpus has no {split!r} split",
+                where=str(place),
+                cure="prepare the corpus again",
+            )
         return cls(place, split, manifest)
 
     def __reduce__(self) -> tuple[object, tuple[Path, Split]]:

@@ -17,6 +17,8 @@ from torch import Tensor
 
 from dragoman.errors import CheckpointError
 
+COPY_AGAIN = "copy the model again, or use another checkpoint"  # the cure of what is damaged
+
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
     """Writes tensors as a safetensors file.
@@ -44,12 +46,18 @@ def read_tensors(path: Path, *, expected: Mapping[str, tuple[int, ...]]) -> dict
             _compare_shapes(found, expected, path)
             tensors = {name: file.get_tensor(name) for name in expected}
     except (OSError, ValueError, SafetensorError) as error:
-        raise CheckpointError(f"the weights cannot be read: {error}", where=str(path)) from None
+        raise CheckpointError(
+            f"the weights cannot be read: {error}", where=str(path), cure=COPY_AGAIN
+        ) from None
     for name, tensor in tensors.items():
         if not tensor.is_floating_point():
-            raise CheckpointError(f"tensor {name} holds {tensor.dtype}, not fractions", where=str(path))
+            raise CheckpointError(
+                f"tensor {name} holds {tensor.dtype}, not fractions", where=str(path), cure=COPY_AGAIN
+            )
         if not torch.isfinite(tensor).all():
-            raise CheckpointError(f"tensor {name} holds numbers that are not finite", where=str(path))
+            raise CheckpointError(
+                f"tensor {name} holds numbers that are not finite", where=str(path), cure=COPY_AGAIN
+            )
     return tensors
 
 
@@ -63,7 +71,9 @@ def read_metadata(path: Path) -> dict[str, str]:
         with safe_open(path, framework="pt") as file:
             return dict(file.metadata() or {})
     except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"the weights cannot be read: {error}", where=str(path)) from None
+        raise CheckpointError(
+            f"the weights cannot be read: {error}", where=str(path), cure=COPY_AGAIN
+        ) from None
 
 
 def _refuse_repeated_names(path: Path) -> None:
@@ -89,4 +99,5 @@ def _compare_shapes(
                 f"tensor {name}: the file has {found.get(name, 'none')}, "
                 f"the configuration asks for {expected.get(name, 'none')}",
                 where=str(path),
+                cure=COPY_AGAIN,
             )

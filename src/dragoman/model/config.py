@@ -143,6 +143,6 @@ def _config_error(error: ValidationError, fields: list[str]) -> ConfigError:
     field, message = first_fault(error, "model")
     unknown = first["type"] == "extra_forbidden"
     message = "there is no such field" if unknown else message
-    cure = f"the fields are {', '.join(fields)}" if unknown else None
+    cure = f"the fields are {', '.join(fields)}" if unknown else "change the value"
     where = f"field {field}, value {first['input']!r}"
     return ConfigError(f"model configuration: {message}", where=where, cure=cure)

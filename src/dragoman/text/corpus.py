@@ -95,7 +95,11 @@ class _TwoFiles:
         for number, (source, target) in enumerate(sides, 1):
             if source is None or target is None:  # changed since it was counted
                 self.count()
-                raise DataError("a file changed while it was read", where=f"{self.source}, {self.target}")
+                raise DataError(
+                    "a file changed while it was read",
+                    where=f"{self.source}, {self.target}",
+                    cure="try again when nothing writes to it",
+                )
             yield _RawPair(number, source, target)
 
 

@@ -88,7 +88,11 @@ def reading(source: TextSource) -> Iterator[None]:
     except IsADirectoryError as error:
         raise DataError("this is a directory, not a file", where=where, cure="name a file in it") from error
     except OSError as error:
-        raise DataError(f"the file cannot be read: {error.strerror or error}", where=where) from error
+        raise DataError(
+            f"the file cannot be read: {error.strerror or error}",
+            where=where,
+            cure="check the path and its permissions",
+        ) from error
 
 
 def split_units(data: bytes) -> list[bytes]:
@@ -184,11 +188,19 @@ def encode_unit(unit: str, *, number: int, where: str) -> bytes:
         DataError: the unit holds LF, and would become two, or a surrogate, which UTF-8 cannot hold.
     """
     if "\n" in unit:
-        raise DataError(f"unit {number} holds a line feed and would become two lines", where=where)
+        raise DataError(
+            f"unit {number} holds a line feed and would become two lines",
+            where=where,
+            cure="put a space in its place",
+        )
     try:
         data = unit.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise DataError(f"unit {number} holds a surrogate, which UTF-8 cannot hold", where=where) from error
+        raise DataError(
+            f"unit {number} holds a surrogate, which UTF-8 cannot hold",
+            where=where,
+            cure="leave it out, or replace it by U+FFFD",
+        ) from error
     start = BYTE_ORDER_MARK if number == 1 and data.startswith(BYTE_ORDER_MARK) else b""
     return start + data + (b"\r\n" if data.endswith(b"\r") else b"\n")
 

@@ -234,7 +234,10 @@ def _translate(error: RuntimeError, feed: _Feed, size: int) -> Exception:
         return _TooSmall(int(found[2]))
     if found := re.search(r"value <= (\d+)", message):
         return _size_error(size, "too large", int(found[1]))
-    return DataError(f"SentencePiece could not train on this text: {message}")
+    return DataError(
+        f"SentencePiece could not train on this text: {message}",
+        cure="give more text, or ask for a smaller vocabulary",
+    )
 
 
 def _size_error(size: int, fault: str, possible: int) -> ConfigError:

@@ -186,7 +186,9 @@ class Subwords:
                 stream.write(self._model)
         except OSError as error:
             raise CheckpointError(
-                f"the subword model cannot be written: {error.strerror or error}", where=os.fspath(path)
+                f"the subword model cannot be written: {error.strerror or error}",
+                where=os.fspath(path),
+                cure="check the directory, its permissions and the space left",
             ) from error
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -346,7 +348,10 @@ class Subwords:
         try:
             return [self._ids_by_piece[piece] for piece in pieces]
         except KeyError as error:
-            raise DataError(f"{error.args[0]!r} is not a piece of this vocabulary") from error
+            raise DataError(
+                f"{error.args[0]!r} is not a piece of this vocabulary",
+                cure="take pieces as `pieces` gives them",
+            ) from error
 
     @cached_property
     def _ids_by_piece(self) -> dict[str, int]:
@@ -361,7 +366,10 @@ class Subwords:
         numbers = [operator.index(k) for k in ids]
         for number in numbers:
             if not 0 <= number < self.vocab_size:
-                raise DataError(f"id {number} is not in this vocabulary of {self.vocab_size}")
+                raise DataError(
+                    f"id {number} is not in this vocabulary of {self.vocab_size}",
+                    cure="take the subwords that the ids are of",
+                )
         return numbers
 
     # --- kinds of pieces, by our numbers

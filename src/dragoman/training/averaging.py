@@ -16,6 +16,8 @@ from dragoman.bundle import Bundle, open_bundle, write_bundle
 from dragoman.errors import CheckpointError, ConfigError, VocabularyMismatch
 from dragoman.training.checkpoint import checkpoint_names
 
+OF_ONE_RUN = "average checkpoints of one run"
+
 
 def average_weights(bundles: Sequence[Bundle]) -> dict[str, Tensor]:
     """The mean of each weight, in the number format of the weights.
@@ -51,15 +53,18 @@ def _check_same_kind(first: Bundle, other: Bundle) -> None:
     if first.manifest.vocabularies != other.manifest.vocabularies:
         raise VocabularyMismatch(
             f"{first.directory.name} and {other.directory.name} have different subwords: "
-            "they cannot be averaged"
+            "they cannot be averaged",
+            cure=OF_ONE_RUN,
         )
     if first.facts.config != other.facts.config:
         raise CheckpointError(
-            f"{first.directory.name} and {other.directory.name} have different sizes: they cannot be averaged"
+            f"{first.directory.name} and {other.directory.name} have different sizes: they cannot be averaged",
+            cure=OF_ONE_RUN,
         )
     if first.facts.recipe.departures != other.facts.recipe.departures:
         raise CheckpointError(
-            f"{first.directory.name} and {other.directory.name} have different departures: they cannot be averaged"
+            f"{first.directory.name} and {other.directory.name} have different departures: they cannot be averaged",
+            cure=OF_ONE_RUN,
         )
 
 
@@ -76,9 +81,13 @@ def average_checkpoints(checkpoints: Sequence[Path], out: Path) -> Path:
     """
     paths = sorted({path.resolve() for path in checkpoints}, key=lambda path: (path.name, str(path)))
     if not paths:
-        raise ConfigError("no checkpoint to average")
+        raise ConfigError("no checkpoint to average", cure="name one or more")
     if len(paths) < len(checkpoints):
-        raise ConfigError("the same checkpoint is named twice", where=", ".join(map(str, checkpoints)))
+        raise ConfigError(
+            "the same checkpoint is named twice",
+            where=", ".join(map(str, checkpoints)),
+            cure="name each once",
+        )
     bundles = [open_bundle(path) for path in paths]
     weights = average_weights(bundles)
     newest = max(bundles, key=lambda bundle: bundle.manifest.step)

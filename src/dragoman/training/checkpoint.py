@@ -23,7 +23,7 @@ from dragoman import native
 from dragoman.bundle import OPTIMIZER, PLACE, Bundle, BundleFacts, open_bundle, read_pointer, write_bundle
 from dragoman.data.durable import sync_directory, sync_file
 from dragoman.data.manifest import Count, Record
-from dragoman.data.tensors import read_tensors, write_tensors
+from dragoman.data.tensors import COPY_AGAIN, read_tensors, write_tensors
 from dragoman.errors import CheckpointError, DataError
 from dragoman.provenance import processor, version_of
 from dragoman.training.optimizer import FlatAdam
@@ -206,16 +206,21 @@ def open_checkpoint(directory: Path) -> Checkpoint:
     """
     bundle = open_bundle(directory)
     if bundle.manifest.kind != "checkpoint":
-        raise CheckpointError(f"{directory} is a model, not a checkpoint: training cannot go on from it")
+        raise CheckpointError(
+            f"{directory} is a model, not a checkpoint: training cannot go on from it",
+            cure="name a directory in a run's checkpoints/",
+        )
     try:
         place = Place.model_validate_json((directory / PLACE).read_bytes())
     except (OSError, ValidationError) as error:
         raise CheckpointError(
-            f"the place in training cannot be read: {error}", where=str(directory)
+            f"the place in training cannot be read: {error}", where=str(directory), cure=COPY_AGAIN
         ) from None
     if checkpoint_name(place.step) != directory.name:
         raise CheckpointError(
-            f"the checkpoint is not of the update its name says, but of {place.step}", where=str(directory)
+            f"the checkpoint is not of the update its name says, but of {place.step}",
+            where=str(directory),
+            cure=f"give it back its name, {checkpoint_name(place.step)}",
         )
     return Checkpoint(bundle, place)
 
