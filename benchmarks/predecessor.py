@@ -19,30 +19,24 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+from learning import translations
 from measure import RESULTS, prepare_process, threads_of
-from torch import Tensor, nn
 
 from dragoman.data.batches import BatchLoader, BatchPlan
 from dragoman.data.prepared import PreparedCorpus, open_prepared
 from dragoman.machine import fast_precision
 from dragoman.model.config import ModelConfig
-from dragoman.model.incremental import IncrementalDecoder
 from dragoman.model.transformer import Transformer
-from dragoman.predecessors.recurrent import RecurrentConfig, RecurrentDecoder, RecurrentTranslator
+from dragoman.predecessors.recurrent import RecurrentConfig, RecurrentTranslator
 from dragoman.provenance import provenance
 from dragoman.recipe import Recipe
 from dragoman.recipes.named import read_recipe
 from dragoman.scoring.bleu import bleu
-from dragoman.search.beam import beam_search
-from dragoman.search.options import SearchOptions
-from dragoman.search.step import StepFunction
 from dragoman.text.lines import read_units
-from dragoman.text.subwords import Subwords
 from dragoman.training.schedule import Cooldown, cooldown_due
 from dragoman.training.step import optimizer_for, update
 
 LENGTHS = (10, 20, 30)  # of a source in subwords, EOS included: up to each, and more
-BATCH = 32
 
 
 @dataclass(frozen=True)
@@ -111,40 +105,6 @@ def _due(recipe: Recipe, step: int, seconds: float) -> Cooldown | None:
         max_steps=training.max_steps,
         max_minutes=training.max_minutes,
     )
-
-
-def translations(model: nn.Module, corpus: PreparedCorpus, recipe: Recipe, sources: list[str]) -> list[str]:
-    """By the same beam search, in float32."""
-    model = model.float().eval()
-    rows = [[*corpus.source_subwords.encode(unit), Subwords.EOS_ID] for unit in sources]
-    options = SearchOptions(
-        beam_size=recipe.search.beam_size, alpha=recipe.search.alpha, max_extra=recipe.search.max_extra
-    )
-    order = sorted(range(len(rows)), key=lambda k: len(rows[k]))
-    found = [""] * len(rows)
-    for start in range(0, len(order), BATCH):
-        some = order[start : start + BATCH]
-        longest = max(len(rows[k]) for k in some)
-        ids = torch.tensor([rows[k] + [Subwords.PAD_ID] * (longest - len(rows[k])) for k in some])
-        best = beam_search(
-            _step(model, ids),
-            source_lengths=[len(rows[k]) for k in some],
-            options=options,
-            bos_id=Subwords.BOS_ID,
-            eos_id=Subwords.EOS_ID,
-            forbidden_ids=corpus.target_subwords.forbidden_ids,
-        )
-        for k, hypotheses in zip(some, best, strict=True):
-            tokens = [token for token in hypotheses[0].tokens if token != Subwords.EOS_ID]
-            found[k] = corpus.target_subwords.decode(tokens)
-    return found
-
-
-def _step(model: nn.Module, ids: Tensor) -> StepFunction:
-    if isinstance(model, RecurrentTranslator):
-        return RecurrentDecoder(model, ids)
-    assert isinstance(model, Transformer)
-    return IncrementalDecoder(model, ids)
 
 
 def outcome(name: str, corpus: PreparedCorpus, recipe: Recipe, texts: tuple[list[str], list[str]]) -> Outcome:
