@@ -55,6 +55,7 @@ check: $(VENV)/.check test docs ## Lint, types, tests, documentation
 
 docs: $(VENV)/.docs ## The documentation, into docs/_build/html; what its pages compute is computed
 	$(BIN)/python docs/paper_map.py --check
+	$(BIN)/python docs/run_pages.py
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	$(BIN)/python -m sphinx -q -W --keep-going -b doctest docs docs/_build/doctest
 	@echo "open docs/_build/html/index.html"

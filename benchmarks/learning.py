@@ -7,6 +7,7 @@ comes out does not depend on what else the machine is doing.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import time
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from measure import RESULTS
 from torch import Tensor, nn
 
 from dragoman.data.batches import BatchLoader, BatchPlan
@@ -40,6 +42,19 @@ from dragoman.training.step import optimizer_for, update
 from dragoman.variants.parts import build
 
 BATCH = 32
+
+
+def options_of(description: str | None) -> argparse.ArgumentParser:
+    """What a script of many runs can be told."""
+    options = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    options.add_argument("--threads", type=int, default=1)
+    options.add_argument("--updates", type=int, default=None, help="of each run")
+    options.add_argument("--out", type=Path, default=RESULTS, help="folder of results and of the corpus")
+    options.add_argument("--short", action="store_true", help="a moment's work, to see that all of it works")
+    return options
 
 
 def prepared_grammar(folder: Path, *, pairs: int, test_pairs: int, vocab_size: int) -> PreparedCorpus:

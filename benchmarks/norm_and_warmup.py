@@ -14,13 +14,11 @@ moment and shows that all of it works.
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,13 +26,14 @@ from learning import (
     Kept,
     learned,
     markdown,
+    options_of,
     perplexity_of_frequencies,
     prepared_grammar,
     shown,
     translations,
     write_table,
 )
-from measure import RESULTS, prepare_process
+from measure import prepare_process
 
 from dragoman.data.batches import dev_batches
 from dragoman.data.prepared import PreparedCorpus
@@ -168,15 +167,8 @@ def _row(norm: str, warmup: int, runs: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    options.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    options.add_argument("--threads", type=int, default=1)
+    options = options_of(__doc__)
     options.add_argument("--warmups", type=int, nargs="+", default=None)
-    options.add_argument("--updates", type=int, default=None)
-    options.add_argument("--out", type=Path, default=RESULTS)
-    options.add_argument("--short", action="store_true", help="a moment's work, to see that it runs")
     given = options.parse_args(arguments)
     prepare_process(given.threads)
     scale = SHORT if given.short else FULL
