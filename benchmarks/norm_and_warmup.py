@@ -6,7 +6,7 @@ higher rates before that and changes nothing after. Trained on the embedded gram
 combinations of words which are in no sentence of training. A run has diverged where its loss was no longer finite, or
 where it ends with a dev perplexity above that of the mere frequencies of the tokens.
 
-    python benchmarks/norm_and_warmup.py [--seeds 1 2 3] [--threads 1] [--warmups 1 100 400 1600] [--updates 2000]
+    python benchmarks/norm_and_warmup.py [--seeds 1 2 3] [--threads 1] [--warmups 1 100 400 1600] [--updates 2500]
 
 Each run is a line of `results/norm_and_warmup.jsonl`, and is not made again where its line is there. `--short` takes a
 moment and shows that all of it works.
@@ -82,8 +82,8 @@ FULL = Scale(
     d_model=64,
     d_ff=128,
     h=4,
-    tokens=768,
-    updates=2_000,
+    tokens=512,
+    updates=2_500,
     warmups=(1, 100, 400, 1_600),
 )
 SHORT = Scale(

@@ -109,7 +109,7 @@ FULL = Scale(
     h=4,
     tokens=1_024,
     updates=2_000,
-    warmup=400,
+    warmup=600,
 )
 SHORT = replace(
     FULL, pairs=500, test_pairs=50, vocab_size=800, texts=50, scored=2, N=1, d_model=16, h=2, updates=2

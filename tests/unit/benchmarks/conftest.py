@@ -1,0 +1,12 @@
+"""The measurements are scripts beside the package: their folder is made importable."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tiny_runs import corpus, quick_disk
+
+__all__ = ["corpus", "quick_disk"]
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
