@@ -18,7 +18,7 @@ from torch import Tensor
 from dragoman.model.config import ModelConfig
 
 pytest.importorskip("transformers", reason="transformers is not installed (extra: interop)")
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from twins import marian_twin
 
 CONFIG = ModelConfig(vocab_size=19, N=2, d_model=16, d_ff=20, h=4, P_drop=0.0)

@@ -9,4 +9,5 @@ from tiny_runs import corpus, quick_disk
 
 __all__ = ["corpus", "quick_disk"]
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+# Last, since the tests' own modules may have the names of scripts.
+sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))

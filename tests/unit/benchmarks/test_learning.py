@@ -47,7 +47,7 @@ def test_a_run_whose_loss_is_not_finite_ends_with_the_updates_before(corpus, mon
 
     def update(model, optimizer, batch, recipe, step, cooldown):
         if step == 4:
-            raise NonFiniteLoss("no number")
+            raise NonFiniteLoss("no number", cure="lower the rate")
         made.append(step)
 
     monkeypatch.setattr("learning.update", update)
