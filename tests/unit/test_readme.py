@@ -109,11 +109,25 @@ def options_of(words: list[str]) -> set[str]:
     return own.union(*(options_of([name]) for name in inner)) if inner and command is COMMAND else own
 
 
+def options_of_script(script: Path) -> set[str]:
+    """All options that a script beside the package declares, itself or by the modules it shares with others."""
+    text = script.read_text(encoding="utf-8")
+    shared = [path for path in script.parent.glob("*.py") if f"from {path.stem} import" in text]
+    every = [text, *(path.read_text(encoding="utf-8") for path in shared)]
+    return {option for source in every for option in re.findall(r'"(--[a-z][a-z-]*)"', source)}
+
+
+def test_options_of_scripts_are_found():
+    scripts = ROOT / "benchmarks"
+    assert {"--seeds", "--short", "--warmups"} <= options_of_script(scripts / "norm_and_warmup.py")
+    assert "--warmups" not in options_of_script(scripts / "positions_beyond.py")
+
+
 def test_options_named_in_running_text_exist():
     every = set().union(
         *(options_of(name.split()) for name in ["", *COMMAND.commands, "recipe list", "recipe show"])
     )
-    foreign = {"--index-url", "--version", "--tokens", "--steps", "--references"}  # of pip, and of benchmarks
+    foreign = {"--index-url", "--version"}  # of pip
     for path in PAGES:
         text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
         for span in re.findall(r"`([^`]+)`", text):
@@ -121,6 +135,8 @@ def test_options_named_in_running_text_exist():
             named = {re.split(r"[=\W]*$", word)[0] for word in words if re.match(r"--\w", word)}
             verb = words[1:] if words[0] == "dragoman" else []
             described = options_of(verb) if verb else every
+            if words[:1] == ["python"]:
+                described = options_of_script(ROOT / words[1])
             assert named <= described | foreign, f"{path.name}: {span}"
             if verb and re.fullmatch(r"[a-z]+", verb[0]):
                 assert verb[0] in COMMAND.commands, f"{path.name}: {span}"
