@@ -30,7 +30,7 @@ from dragoman.recipe import (
     SubwordSection,
     TrainingSection,
 )
-from dragoman.recipes import named
+from dragoman.recipes import named, systems
 
 DOCS = Path(__file__).resolve().parent
 WIDTH = 96
@@ -122,8 +122,8 @@ def difference_lines(recipe: Recipe) -> Iterator[str]:
 
 
 def _toml(value: object) -> str:
-    if value == ():
-        return "[]"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(str, value))}]"
     return (
         str(value).lower() if isinstance(value, bool) else "none" if value is None else repr(value).strip("'")
     )
@@ -145,6 +145,18 @@ def recipes_page() -> str:
         parts += [f"### {recipe.name}\n", _as_markdown(described)]
         if differences := list(difference_lines(recipe)):
             parts += ["Where it differs from `base`:\n", "\n".join(differences) + "\n"]
+    parts += [
+        "## What other systems do\n",
+        "Made of [departures](../guides/departures.md), and used as the others; `dragoman fidelity --like` takes the names in "
+        "the list of its help. Their scores have not been measured with dragoman.\n",
+    ]
+    for make in (systems.tensor2tensor_base_v2, *systems.SYSTEMS.values()):
+        system = make()
+        differences = list(difference_lines(system.recipe))
+        parts += [f"### {system.recipe.name}\n", _as_markdown(make.__doc__)]
+        parts += [f"Read from {system.source}. Where it differs from `base`:\n", "\n".join(differences) + "\n"]
+        parts += ["What the system does otherwise still:\n"]
+        parts += ["\n".join(f"* {said}" for said in system.not_expressed) + "\n"]
     parts += ["## Every field\n", "The values shown are those of `base`.\n"]
     for name, section in SECTIONS.items():
         parts += [f"### [{name}]\n", "\n".join(field_lines(name, section)) + "\n"]

@@ -8,6 +8,7 @@ from random_models import build as build_with_parts
 from dragoman.model.config import ModelConfig
 from dragoman.model.position import INITIAL_LENGTH
 from dragoman.model.transformer import Transformer
+from dragoman.recipe import DepartureSection
 from dragoman.variants.block_sinusoids import BlockSinusoidalPosition
 from dragoman.variants.departures import (
     GEGLU,
@@ -15,12 +16,15 @@ from dragoman.variants.departures import (
     AttentionDropout,
     BlockSinusoids,
     Departure,
+    EndStart,
     FeedForwardDropout,
     FinalNorm,
     GroupedQuery,
     LearnedPositions,
     MultiQuery,
+    NormEpsilon,
     OutputBias,
+    PaddingStart,
     PreNorm,
     ProjectionBiases,
     QueryKeyNorm,
@@ -28,9 +32,21 @@ from dragoman.variants.departures import (
     RMSNorm,
     Rope,
     SwiGLU,
+    TargetSpace,
+    UnbiasedNorm,
+    ZeroStart,
 )
 from dragoman.variants.parts import parts_of
 from dragoman.variants.rope import Rotation, rotations
+from dragoman.variants.search_rules import LengthLimit, PowerPenalty
+from dragoman.variants.training_rules import (
+    Clipping,
+    CosineDecay,
+    LinearDecay,
+    MovingAverage,
+    SmoothingOverAll,
+    SmoothingWithoutPadding,
+)
 
 # Each by itself with numbers of its own, and together what asks most of the parts.
 EACH: dict[str, tuple[Departure, ...]] = {
@@ -69,10 +85,40 @@ EACH: dict[str, tuple[Departure, ...]] = {
     ),
     "attention_dropout": (AttentionDropout(),),
     "feed_forward_dropout": (FeedForwardDropout(P_drop=0.2),),
-    "of tensor2tensor": (PreNorm(), AttentionDropout(P_drop=0.1), FeedForwardDropout(P_drop=0.1)),
+    "of tensor2tensor": (
+        PreNorm(),
+        AttentionDropout(P_drop=0.1),
+        FeedForwardDropout(P_drop=0.1),
+        BlockSinusoids(wavelengths="tensor2tensor"),
+        ZeroStart(),
+        TargetSpace(),
+    ),
+    "norm_epsilon": (NormEpsilon(epsilon=0.1),),
+    "rms_norm and norm_epsilon": (RMSNorm(), NormEpsilon(epsilon=0.1)),
+    "unbiased_norm": (UnbiasedNorm(),),
+    "of the Annotated Transformer": (PreNorm(), UnbiasedNorm(), ProjectionBiases(), OutputBias()),
+    "end_start": (EndStart(),),
+    "padding_start": (PaddingStart(),),
+    "zero_start": (ZeroStart(),),
+    "zero_start and output_bias": (ZeroStart(), OutputBias()),
+    "target_space": (TargetSpace(),),
 }
+# The kernels serve these too: only a number is another.
+SERVED = {"norm_epsilon"}
 # Where a test is long: each departure by itself, and one model of many.
 FEWER = [name for name, made in EACH.items() if len(made) == 1 or name == "of today"]
+# Departures of training and of search: each by itself, with numbers that show in a short run.
+RULES: dict[str, DepartureSection] = {
+    "smoothing_over_all": DepartureSection(training=(SmoothingOverAll(),)),
+    "smoothing_without_padding": DepartureSection(training=(SmoothingWithoutPadding(),)),
+    "moving_average": DepartureSection(training=(MovingAverage(share=0.3),)),
+    "linear_decay": DepartureSection(training=(LinearDecay(),)),
+    "cosine_decay": DepartureSection(training=(CosineDecay(to=0.1),)),
+    "clipping": DepartureSection(training=(Clipping(norm=0.3),)),
+    "power_penalty": DepartureSection(search=(PowerPenalty(),)),
+    "length_limit": DepartureSection(search=(LengthLimit(times=2.0, plus=1),)),
+}
+SECTIONS = {name: DepartureSection(architecture=EACH[name]) for name in FEWER} | RULES
 CONFIG = ModelConfig(vocab_size=13, N=2, d_model=12, d_ff=9, h=4, d_k=6, d_v=3, P_drop=0.0)
 
 

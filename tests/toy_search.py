@@ -18,7 +18,9 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
+from dragoman.search.length import Penalty, length_penalty
 from dragoman.search.rescore import token_log_probabilities
+from dragoman.variants.power_penalty import power_penalty
 
 BOS = 10_000_019  # beyond any toy's vocabulary: a toy looks at nothing but the prefix after it
 EOS = 0
@@ -135,6 +137,15 @@ def book_penalty(length: int, alpha: float) -> float:
     return float(math.pow(5.0 + length, alpha) / math.pow(6.0, alpha))
 
 
+def book_power(length: int, alpha: float) -> float:
+    """n^alpha, written apart."""
+    return math.exp(alpha * math.log(length))
+
+
+# The penalties a search may be given, and the same written apart.
+PENALTIES: dict[Penalty, Penalty] = {length_penalty: book_penalty, power_penalty: book_power}
+
+
 def next_log_probabilities(table: Table, prefix: Prefix, dtype: torch.dtype = torch.float32) -> list[float]:
     """log P of each next token."""
     logits = torch.tensor(table(prefix), dtype=dtype)
@@ -144,20 +155,26 @@ def next_log_probabilities(table: Table, prefix: Prefix, dtype: torch.dtype = to
 
 
 def enumerated(
-    table: Table, *, limit: int, alpha: float, min_length: int = 1, bans: Sequence[int] = ()
+    table: Table,
+    *,
+    limit: int,
+    alpha: float,
+    min_length: int = 1,
+    bans: Sequence[int] = (),
+    penalty: Penalty = length_penalty,
 ) -> list[Truth]:
     """All sequences: finished ones by falling score, then those the limit cuts, by falling score."""
     found: list[Truth] = []
     live: list[tuple[Prefix, float]] = [((), 0.0)]
     for length in range(1, limit + 1):
-        penalty, longer = book_penalty(length, alpha), []
+        lp, longer = PENALTIES[penalty](length, alpha), []
         for prefix, value in live:
             for token, more in enumerate(next_log_probabilities(table, prefix)):
                 if token in bans or more == NO_CHANCE or (token == EOS and length < min_length):
                     continue
                 tokens, total = (*prefix, token), value + more
                 if token == EOS or length == limit:
-                    found.append(Truth(tokens, total, total / penalty, token == EOS))
+                    found.append(Truth(tokens, total, total / lp, token == EOS))
                 else:
                     longer.append((tokens, total))
         live = longer
@@ -165,7 +182,15 @@ def enumerated(
 
 
 def by_the_book(
-    table: Table, *, limit: int, beam: int, n_best: int, alpha: float, min_length: int, bans: Sequence[int]
+    table: Table,
+    *,
+    limit: int,
+    beam: int,
+    n_best: int,
+    alpha: float,
+    min_length: int,
+    bans: Sequence[int],
+    penalty: Penalty = length_penalty,
 ) -> tuple[list[Truth], int]:
     """The specification's beam search on lists, with its order of equals; and the steps it needs."""
     live: list[tuple[Prefix, float]] = [((), 0.0)]
@@ -178,18 +203,18 @@ def by_the_book(
             if token not in bans and more > NO_CHANCE and not (token == EOS and length < min_length)
         ]
         best = sorted(options)[: 2 * beam]
-        penalty = ((5 + length) / 6) ** alpha
+        lp = penalty(length, alpha)
         pool += [
-            Truth((*live[parent][0], token), -loss, -loss / penalty, finished=True)
+            Truth((*live[parent][0], token), -loss, -loss / lp, finished=True)
             for loss, parent, token in best
             if token == EOS
         ]
         pool = sorted(pool, key=lambda truth: -truth.score)[:beam]
         live = [((*live[parent][0], token), -loss) for loss, parent, token in best if token != EOS][:beam]
         longest = limit if alpha >= 0 else length + 1
-        bounds = [value / ((5 + longest) / 6) ** alpha for _, value in live]
+        bounds = [value / penalty(longest, alpha) for _, value in live]
         if not live or (len(pool) >= n_best and pool[n_best - 1].score >= max(bounds)) or length == limit:
-            cut = [Truth(tokens, value, value / penalty, finished=False) for tokens, value in live]
+            cut = [Truth(tokens, value, value / lp, finished=False) for tokens, value in live]
             return (pool + cut)[:n_best], length
     raise AssertionError("the limit is at least 1")
 
@@ -204,11 +229,12 @@ class Drawn:
     alpha: float
     min_length: int
     bans: tuple[int, ...]
+    penalty: Penalty = length_penalty
 
 
 @st.composite
 def problems(draw: st.DrawFn, *, most_tokens: int = 4, longest: int = 5, with_ties: bool = False) -> Drawn:
-    """Random tables with random alpha in -1..2, limits, minimum lengths and bans (EOS and one more stay)."""
+    """Random tables with random alpha in -1..2, limits, minimum lengths, bans (EOS and one more stay) and penalties."""
     vocab_size = draw(st.integers(2, most_tokens))
     limit = draw(st.integers(1, longest))
     bans = draw(st.lists(st.integers(1, vocab_size - 1), unique=True, max_size=vocab_size - 2))
@@ -220,6 +246,7 @@ def problems(draw: st.DrawFn, *, most_tokens: int = 4, longest: int = 5, with_ti
         alpha=draw(st.sampled_from([-1.0, -0.5, 0.0, 0.3, 0.6, 1.0, 2.0]) | st.floats(-1.0, 2.0)),
         min_length=draw(st.integers(1, limit)),
         bans=tuple(bans),
+        penalty=draw(st.sampled_from(list(PENALTIES))),
     )
 
 

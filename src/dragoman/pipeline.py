@@ -248,7 +248,8 @@ def _search_signature(translator: Translator, beam_size: int | None, alpha: floa
     search = translator.search
     beam_size = search.beam_size if beam_size is None else beam_size
     alpha = search.alpha if alpha is None else alpha
-    signature = f"beam:{beam_size}|alpha:{alpha}|max:source+{search.max_extra}"
+    longest = f"source+{search.max_extra}" if translator.rules.limit is None else "by departure"
+    signature = f"beam:{beam_size}|alpha:{alpha}|max:{longest}"
     if translator.products != "fp32":
         signature += f"|products:{translator.products}"
     if translator.shortlist is not None:
@@ -410,7 +411,14 @@ def _check_same_rules(checkpoint: Checkpoint, recipe: Recipe, out: Path) -> None
             where=f"training.max_steps = {recipe.training.max_steps}",
             cure="give a higher number, or average its checkpoints",
         )
-    for field, before, now in _changed_rules(checkpoint.bundle.facts.recipe, recipe):
+    then = checkpoint.bundle.facts.recipe
+    if then.training_rules.decay is not None and recipe.training.max_steps != then.training.max_steps:
+        raise ConfigError(
+            f"the rate falls until update {then.training.max_steps:,}: the run cannot be given another end",
+            where=f"training.max_steps = {recipe.training.max_steps}",
+            cure="start a new run",
+        )
+    for field, before, now in _changed_rules(then, recipe):
         raise ConfigError(
             f"{field} is {now}, but was {before} when {checkpoint.name} was written: it cannot change when a "
             "run goes on",
@@ -449,6 +457,7 @@ def _dev_bleu(
             corpus.target_subwords,
             max_source_tokens=recipe.batch.max_length,
             search=recipe.search,
+            rules=recipe.search_rules,
             _device=device,
         )
         output = [t.text for t in translator.translate(texts.sources, beam_size=1)]

@@ -17,6 +17,21 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from dragoman.errors import ConfigError, first_fault
 from dragoman.model.config import ModelShape
 from dragoman.variants.departures import Departure, check_departures, departures_of
+from dragoman.variants.search_rules import (
+    SearchDeparture,
+    SearchRules,
+    check_search_departures,
+    search_departures_of,
+    search_rules,
+)
+from dragoman.variants.training_rules import (
+    RunLimits,
+    TrainingDeparture,
+    TrainingRules,
+    check_training_departures,
+    training_departures_of,
+    training_rules,
+)
 
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0.0)]
@@ -129,14 +144,33 @@ class DepartureSection(Section):
 
     Attributes:
         architecture: what the model has instead of the paper's parts: names, or tables of a name and its numbers.
+        training: what training does instead of the paper's rules, alike.
+        search: what search does instead, alike.
     """
 
     architecture: tuple[Departure, ...] = ()
+    training: tuple[TrainingDeparture, ...] = ()
+    search: tuple[SearchDeparture, ...] = ()
 
     @field_validator("architecture", mode="before")
     @classmethod
     def _read(cls, value: object) -> object:
         return departures_of(value)
+
+    @field_validator("training", mode="before")
+    @classmethod
+    def _read_training(cls, value: object) -> object:
+        return training_departures_of(value)
+
+    @field_validator("search", mode="before")
+    @classmethod
+    def _read_search(cls, value: object) -> object:
+        return search_departures_of(value)
+
+    @property
+    def all(self) -> tuple[Departure | TrainingDeparture | SearchDeparture, ...]:
+        """Of every level."""
+        return (*self.architecture, *self.training, *self.search)
 
 
 class Recipe(Section):
@@ -159,7 +193,21 @@ class Recipe(Section):
     @model_validator(mode="after")
     def _check_departures(self) -> Recipe:
         check_departures(self.departures.architecture, self.model, self.batch.max_length)
+        training, optimizer = self.training, self.optimizer
+        run = RunLimits(optimizer.warmup_steps, training.max_steps, training.max_minutes, optimizer.cooldown)
+        check_training_departures(self.departures.training, run)
+        check_search_departures(self.departures.search)
         return self
+
+    @property
+    def training_rules(self) -> TrainingRules:
+        """What training does otherwise than published."""
+        return training_rules(self.departures.training)
+
+    @property
+    def search_rules(self) -> SearchRules:
+        """What search does otherwise than published."""
+        return search_rules(self.departures.search)
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -192,7 +240,9 @@ class Recipe(Section):
             del values["departures"]
         for section, fields in values.items():
             lines += ["", f"[{section}]"]
-            lines += [f"{key} = {_toml_value(value)}" for key, value in fields.items() if value is not None]
+            lines += [
+                f"{key} = {_toml_value(value)}" for key, value in fields.items() if value not in (None, ())
+            ]
         return "\n".join(lines) + "\n"
 
     @classmethod

@@ -19,6 +19,8 @@ from dragoman import paper
 from dragoman.model.config import ModelShape
 from dragoman.recipe import Recipe, SearchSection, SubwordSection, TrainingSection
 from dragoman.variants.departures import KINDS
+from dragoman.variants.search_rules import SEARCH_KINDS
+from dragoman.variants.training_rules import TRAINING_KINDS
 
 Level = Literal["architecture", "recipe", "scale"]
 Verdict = Literal["as published", "silent", "scaled", "departure"]
@@ -72,7 +74,10 @@ _FIELDS: dict[str, tuple[Level, str]] = {
     "search.beam_size": ("scale", "6.1"),
     "search.alpha": ("scale", "6.1"),
     "departures.architecture": ("architecture", "3"),
+    "departures.training": ("recipe", "5"),
+    "departures.search": ("recipe", "6.1"),
 }
+_ASKED = {*KINDS, *TRAINING_KINDS, *SEARCH_KINDS}
 
 
 @dataclass(frozen=True)
@@ -138,8 +143,8 @@ class Standing:
 
 def _listed(found: list[Finding]) -> str:
     """The departures that were asked for, by name, and then only the names of what was measured to differ."""
-    asked = [f for f in found if f.choice in KINDS]
-    measured = [f for f in found if f.choice not in KINDS]
+    asked = [f for f in found if f.choice in _ASKED]
+    measured = [f for f in found if f.choice not in _ASKED]
     listed = ", ".join(map(str, asked or measured))
     return f"{listed} (measured: {', '.join(f.choice for f in measured)})" if asked and measured else listed
 
@@ -167,10 +172,10 @@ def standing(
 def _numbers(recipe: Recipe, model: Recipe, measured: Mapping[str, object]) -> tuple[Finding, ...]:
     found = []
     for path, (level, section) in _FIELDS.items():
-        if path == "departures.architecture":
+        if path.startswith("departures."):
             found += [
                 Finding(d.name, level, d.section, d.instead_of, d.source_and_numbers, "departure")
-                for d in recipe.departures.architecture
+                for d in getattr(recipe.departures, path.removeprefix("departures."))
             ]
             continue
         published, said = field_of(model, path), field_of(recipe, path)

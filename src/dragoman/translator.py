@@ -33,7 +33,7 @@ from dragoman.model.transformer import Transformer
 from dragoman.recipe import SearchSection
 from dragoman.search.beam import search_of
 from dragoman.search.choices import Among
-from dragoman.search.length import length_penalty
+from dragoman.search.length import Penalty, length_penalty
 from dragoman.search.options import SearchOptions
 from dragoman.search.sampling import SamplingOptions, sample
 from dragoman.search.step import Hypothesis, StepFunction
@@ -41,6 +41,8 @@ from dragoman.search.task import SearchTask
 from dragoman.text.normalize import REPLACEMENT, is_blank
 from dragoman.text.split import split_ids
 from dragoman.text.subwords import Subwords
+from dragoman.variants.parts import for_kernels
+from dragoman.variants.search_rules import SearchRules
 from dragoman.whole_search import search_all
 
 Precision = Literal["fp32", "bf16", "int8", "auto"]
@@ -58,7 +60,7 @@ class Alternative:
 
     Attributes:
         text: the translation.
-        score: log P / lp(n), natural logarithm with lp(n) = ((5 + n) / 6)^alpha.
+        score: log P / lp(n), natural logarithm with lp(n) = ((5 + n) / 6)^alpha, or the penalty of the model's recipe.
         log_probability: log P of the pieces, EOS included.
         pieces: its subwords, without EOS; of a split unit those of all parts.
         truncated: the length limit cut it: it has no EOS.
@@ -139,6 +141,7 @@ class Translator:
         standing: one line on how the model stands to the paper.
         departures: its choices of another rule than the paper's.
         search: beam size, alpha and length limit where none are given: those of the model's recipe.
+        rules: what the recipe's search does otherwise than published.
         engine: "auto": the kernels where they serve; "exact": always the equations as PyTorch computes them, and the
             search step by step, which everything else is compared with.
         products: number format of products by the kernels: "fp32", "bf16", "int8".
@@ -156,6 +159,7 @@ class Translator:
     standing: str = ""
     departures: tuple[str, ...] = ()
     search: SearchSection = field(default_factory=SearchSection)
+    rules: SearchRules = field(default_factory=SearchRules)
     engine: Engine = "auto"
     products: str = "fp32"
     shortlist: Shortlist | None = None
@@ -219,7 +223,7 @@ class Translator:
         """
         facts = bundle.facts
         kernels = native.kernels() if device.type == "cpu" else None
-        departs = bool(facts.recipe.departures.architecture)  # then there are no kernels for it
+        departs = not for_kernels(facts.recipe.departures.architecture)  # then there are no kernels for it
         by_kernels = (
             kernels is not None and not departs and (precision == "auto" or precision in kernels.formats)
         )
@@ -249,6 +253,7 @@ class Translator:
             standing=bundle.manifest.standing,
             departures=bundle.manifest.departures,
             search=facts.recipe.search,
+            rules=facts.recipe.search_rules,
             path=bundle.directory,
             _device=device,
             products=products,
@@ -285,6 +290,8 @@ class Translator:
             n_best=n_best,
             min_length=min_length,
             max_extra=self.search.max_extra if max_extra is None else max_extra,
+            penalty=self.penalty,
+            limit=self.rules.limit if max_extra is None else None,
         )
 
         packed = self._packed
@@ -360,6 +367,8 @@ class Translator:
             top_p=top_p,
             alpha=self.search.alpha if alpha is None else alpha,
             max_extra=self.search.max_extra if max_extra is None else max_extra,
+            penalty=self.penalty,
+            limit=self.rules.limit if max_extra is None else None,
         )
 
         def search(step: StepFunction, parts: list[_Part]) -> list[list[Hypothesis]]:
@@ -401,6 +410,11 @@ class Translator:
             return found
 
         return of_all
+
+    @property
+    def penalty(self) -> Penalty:
+        """lp of n and alpha: the paper's, or that of the model's recipe."""
+        return self.rules.penalty or length_penalty
 
     @cached_property
     def _packed(self) -> PackedModel | None:
@@ -466,7 +480,7 @@ class Translator:
         n = sum(len(h.tokens) for h in hypotheses)
         return Alternative(
             text=" ".join(subwords.decode(run) for run in tokens),
-            score=log_probability / length_penalty(n, alpha),
+            score=log_probability / self.penalty(n, alpha),
             log_probability=log_probability,
             pieces=tuple(piece for run in tokens for piece in subwords.pieces(run)),
             truncated=any(h.truncated for h in hypotheses),
@@ -526,7 +540,7 @@ class Translator:
             rows = [kept[j] for j in numbers]
             totals = self._log_probabilities([source_ids[k] for k in rows], [outputs[k] for k in rows])
             for k, total in zip(rows, totals, strict=True):
-                scores[k] = total / length_penalty(len(outputs[k]), alpha)
+                scores[k] = total / self.penalty(len(outputs[k]), alpha)
         return scores
 
     @torch.inference_mode()

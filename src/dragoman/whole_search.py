@@ -93,7 +93,9 @@ def search_all(
     ids = torch.tensor([token for source in sources for token in source])
     check_below(ids, packed.model.config.source_rows)
     limits = torch.tensor(task.limits)
-    penalties = penalty_table(int(limits.max()) + 1, alpha=options.alpha, device=limits.device)
+    penalties = penalty_table(
+        int(limits.max()) + 1, alpha=options.alpha, device=limits.device, penalty=options.penalty
+    )
     banned = _banned(task.banned_ids(options.min_length), V)
     banned_early = _banned(task.banned_ids(options.min_length - 1), V)
     source_firsts = torch.tensor([0, *accumulate(map(len, sources))])

@@ -23,6 +23,7 @@ from dragoman.data.batches import Cursor
 from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import Transformer
 from dragoman.recipes.named import all_recipes
+from dragoman.recipes.systems import system_recipes
 from dragoman.training.optimizer import FlatAdam
 from dragoman.training.step import update
 from dragoman.translator import Translator
@@ -46,7 +47,7 @@ def golden(request) -> Stored:
     return stored
 
 
-@pytest.mark.parametrize("recipe", all_recipes(), ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize("recipe", [*all_recipes(), *system_recipes()], ids=lambda recipe: recipe.name)
 def test_recipes(golden, recipe):
     text = recipe.to_toml()
     assert text == golden(f"recipes/{recipe.name}.toml", text)

@@ -23,9 +23,11 @@ from dragoman.model.packed import PackedModel
 from dragoman.model.transformer import Transformer
 from dragoman.search.beam import beam_search
 from dragoman.search.choices import Among
+from dragoman.search.length import length_penalty
 from dragoman.search.options import SearchOptions
 from dragoman.search.step import Hypothesis
 from dragoman.search.task import SearchTask
+from dragoman.variants.power_penalty import power_penalty
 from dragoman.whole_search import search_all
 
 pytestmark = pytest.mark.skipif(compiled is None, reason="no C++ compiler here: PyTorch does the same steps")
@@ -91,16 +93,35 @@ MODEL = ending_model(N=1, d_model=32, d_ff=40, h=2)
     most_at_once=st.sampled_from([None, 1, 2, 5]),
     threads=st.integers(1, 3),
     seed=st.integers(0, 99),
+    penalty=st.sampled_from([length_penalty, power_penalty]),
 )
-@example([5, 1], 4, 4, 0.6, 5, 4, tuple(n for n in range(70) if n != EOS), None, 1, 0)  # nothing may come
+@example(  # nothing may come
+    [5, 1], 4, 4, 0.6, 5, 4, tuple(n for n in range(70) if n != EOS), None, 1, 0, length_penalty
+)
 def test_hypotheses_are_those_of_the_search_step_by_step(
-    products, lengths, beam, n_best, alpha, min_length, max_extra, forbidden, most_at_once, threads, seed
+    products,
+    lengths,
+    beam,
+    n_best,
+    alpha,
+    min_length,
+    max_extra,
+    forbidden,
+    most_at_once,
+    threads,
+    seed,
+    penalty,
 ):
     """To the bit: the same kernels compute both."""
     packed = PackedModel.of(MODEL, products)
     sources = drawn_sources(lengths, seed=seed)
     options = SearchOptions(
-        beam_size=beam, n_best=min(beam, n_best), alpha=alpha, min_length=min_length, max_extra=max_extra
+        beam_size=beam,
+        n_best=min(beam, n_best),
+        alpha=alpha,
+        min_length=min_length,
+        max_extra=max_extra,
+        penalty=penalty,
     )
     torch.set_num_threads(threads)
     got = whole(packed, sources, options, forbidden, most_at_once=most_at_once)

@@ -8,16 +8,22 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toy_search import BOS, EOS, SMALL, Drawn, TableStep, Truth, enumerated, problems
+from toy_search import BOS, EOS, PENALTIES, SMALL, Drawn, TableStep, Truth, enumerated, problems
 
 from dragoman.search import Hypothesis, SearchOptions, beam_search
+from dragoman.search.length import Penalty
 
 
 def wide_search(drawn: Drawn, n_best: int) -> list[Hypothesis]:
     """Beam search with room for every live prefix."""
     room = max(2, n_best, (drawn.vocab_size - 1 - len(drawn.bans)) ** drawn.limit)
     options = SearchOptions(
-        beam_size=room, alpha=drawn.alpha, n_best=n_best, min_length=drawn.min_length, max_extra=0
+        beam_size=room,
+        alpha=drawn.alpha,
+        n_best=n_best,
+        min_length=drawn.min_length,
+        max_extra=0,
+        penalty=drawn.penalty,
     )
     return beam_search(
         TableStep([drawn.table]),
@@ -36,6 +42,7 @@ def truth_of(drawn: Drawn) -> list[Truth]:
         alpha=drawn.alpha,
         min_length=drawn.min_length,
         bans=drawn.bans,
+        penalty=drawn.penalty,
     )
 
 
@@ -65,8 +72,9 @@ def test_equals_everywhere(drawn: Drawn, n_best: int) -> None:
 
 @pytest.mark.parametrize("alpha", [-1.0, -0.5, 0.0, 0.2, 0.6, 1.0, 1.5, 2.0])
 @pytest.mark.parametrize("min_length", [1, 3, 6])
-def test_the_embedded_table(alpha: float, min_length: int) -> None:
-    drawn = Drawn(SMALL, 4, 6, alpha, min_length, ())
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_the_embedded_table(alpha: float, min_length: int, penalty: Penalty) -> None:
+    drawn = Drawn(SMALL, 4, 6, alpha, min_length, (), penalty)
     best = truth_of(drawn)[0]
     found = wide_search(drawn, 1)[0]
     assert found.tokens == best.tokens
@@ -77,3 +85,5 @@ def test_the_embedded_table_tells_penalties_apart() -> None:
     """Else the test above would pass with any formula."""
     best = {alpha: truth_of(Drawn(SMALL, 4, 6, alpha, 1, ()))[0].tokens for alpha in (-1.0, 0.0, 0.6, 2.0)}
     assert len(set(best.values())) >= 2
+    both = [truth_of(Drawn(SMALL, 4, 6, 0.6, 1, (), penalty))[0].score for penalty in PENALTIES]
+    assert abs(both[0] - both[1]) > 0.01

@@ -9,14 +9,31 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from toy_search import BOS, EOS, Drawn, Table, TableStep, by_the_book, enumerated, problems, random_table
+from toy_search import (
+    BOS,
+    EOS,
+    PENALTIES,
+    Drawn,
+    Table,
+    TableStep,
+    by_the_book,
+    enumerated,
+    problems,
+    random_table,
+)
 
 from dragoman.search import Hypothesis, SearchOptions, beam_search, forced_scores, token_log_probabilities
+from dragoman.search.length import Penalty
 
 
 def searched(drawn: Drawn, beam: int, n_best: int, dtype: torch.dtype = torch.float32) -> list[Hypothesis]:
     options = SearchOptions(
-        beam_size=beam, alpha=drawn.alpha, n_best=n_best, min_length=drawn.min_length, max_extra=0
+        beam_size=beam,
+        alpha=drawn.alpha,
+        n_best=n_best,
+        min_length=drawn.min_length,
+        max_extra=0,
+        penalty=drawn.penalty,
     )
     return beam_search(
         TableStep([drawn.table], dtype=dtype),
@@ -28,12 +45,12 @@ def searched(drawn: Drawn, beam: int, n_best: int, dtype: torch.dtype = torch.fl
     )[0]
 
 
-def recomputed(table: Table, hypothesis: Hypothesis, alpha: float) -> float:
+def recomputed(table: Table, hypothesis: Hypothesis, alpha: float, penalty: Penalty) -> float:
     """The score by way of forced scoring, as the score command does it."""
     tokens = hypothesis.tokens
     logits = torch.tensor([[table(tokens[:k]) for k in range(len(tokens))]])
     values = token_log_probabilities(logits, torch.tensor([tokens]))
-    return forced_scores(list(values), alpha=alpha)[0].score
+    return forced_scores(list(values), alpha=alpha, penalty=penalty)[0].score
 
 
 @given(problems(with_ties=True), st.integers(1, 8))
@@ -44,6 +61,7 @@ def test_never_above_the_enumerated_best(drawn: Drawn, beam: int) -> None:
         alpha=drawn.alpha,
         min_length=drawn.min_length,
         bans=drawn.bans,
+        penalty=drawn.penalty,
     )
     best = {flag: max((t.score for t in truth if t.finished == flag), default=0.0) for flag in (True, False)}
     for hypothesis in searched(drawn, beam, beam):
@@ -53,9 +71,10 @@ def test_never_above_the_enumerated_best(drawn: Drawn, beam: int) -> None:
 @given(problems(most_tokens=6, longest=8, with_ties=True), st.integers(1, 8))
 def test_the_score_is_that_of_the_tokens(drawn: Drawn, beam: int) -> None:
     for hypothesis in searched(drawn, beam, beam):
-        assert hypothesis.score == pytest.approx(recomputed(drawn.table, hypothesis, drawn.alpha), abs=1e-5)
-        length_penalty = ((5 + len(hypothesis.tokens)) / 6) ** drawn.alpha
-        assert hypothesis.score == pytest.approx(hypothesis.log_probability / length_penalty, abs=1e-6)
+        again = recomputed(drawn.table, hypothesis, drawn.alpha, drawn.penalty)
+        assert hypothesis.score == pytest.approx(again, abs=1e-5)
+        lp = PENALTIES[drawn.penalty](len(hypothesis.tokens), drawn.alpha)
+        assert hypothesis.score == pytest.approx(hypothesis.log_probability / lp, abs=1e-6)
 
 
 @given(problems(most_tokens=9, longest=8), st.integers(2, 6), st.integers(1, 6))
@@ -81,6 +100,7 @@ def check_by_the_book(drawn: Drawn, beam: int, n_best: int) -> None:
         alpha=drawn.alpha,
         min_length=drawn.min_length,
         bans=drawn.bans,
+        penalty=drawn.penalty,
     )
     found = searched(drawn, beam, n_best)
     assert [(each.tokens, each.finished) for each in found] == [(each.tokens, each.finished) for each in book]

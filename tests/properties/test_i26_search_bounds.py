@@ -26,7 +26,12 @@ def check(hypothesis: Hypothesis, drawn: Drawn) -> None:
 def test_beam_search_keeps_them(drawn: Drawn, beam: int) -> None:
     step = TableStep([drawn.table])
     options = SearchOptions(
-        beam_size=beam, alpha=drawn.alpha, n_best=beam, min_length=drawn.min_length, max_extra=0
+        beam_size=beam,
+        alpha=drawn.alpha,
+        n_best=beam,
+        min_length=drawn.min_length,
+        max_extra=0,
+        penalty=drawn.penalty,
     )
     (found,) = beam_search(
         step,
@@ -46,7 +51,12 @@ def test_beam_search_keeps_them(drawn: Drawn, beam: int) -> None:
 def test_sampling_keeps_them(drawn: Drawn, seed: int, samples: int) -> None:
     step = TableStep([drawn.table])
     options = SamplingOptions(
-        seed=seed, samples=samples, top_k=seed % 3, min_length=drawn.min_length, max_extra=0
+        seed=seed,
+        samples=samples,
+        top_k=seed % 3,
+        min_length=drawn.min_length,
+        limit=lambda S: 2 * S - drawn.limit,
+        penalty=drawn.penalty,
     )
     (found,) = sample(
         step,

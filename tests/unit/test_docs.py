@@ -12,6 +12,8 @@ from types import ModuleType
 import pytest
 
 from dragoman.variants.departures import KINDS
+from dragoman.variants.search_rules import SEARCH_KINDS
+from dragoman.variants.training_rules import TRAINING_KINDS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -136,6 +138,7 @@ def test_every_departure_is_on_its_page():
         for name in re.findall(r"`(\w+)`", row)
     }
     sections = {name for title in re.findall(r"^### (.+)$", page, re.MULTILINE) for name in title.split(", ")}
-    assert table == sections == set(KINDS)
-    for kind in KINDS.values():
+    kinds = {**KINDS, **TRAINING_KINDS, **SEARCH_KINDS}
+    assert table == sections == set(kinds)
+    for kind in kinds.values():
         assert all(f"`{field}`" in page for field in kind.model_fields if field != "name"), kind

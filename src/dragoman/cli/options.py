@@ -50,7 +50,8 @@ Alpha = Annotated[
     float | None,
     typer.Option(
         "--alpha",
-        help="Exponent of the length penalty ((5 + n) / 6)^alpha. As the model's recipe unless given (paper: 0.6).",
+        help="Exponent of the length penalty, ((5 + n) / 6)^alpha unless the model's recipe has another. As that recipe "
+        "has it unless given (paper: 0.6).",
     ),
 ]
 TargetLanguage = Annotated[

@@ -25,8 +25,9 @@ app = typer.Typer(
 def list_recipes(json: Json = False) -> None:
     """List the recipes that come with dragoman."""
     from dragoman.recipes.named import all_recipes
+    from dragoman.recipes.systems import system_recipes
 
-    recipes = all_recipes()
+    recipes = [*all_recipes(), *system_recipes()]
     if json:
         typer.echo(json_format.dumps([recipe.model_dump() for recipe in recipes]))
         return

@@ -33,7 +33,7 @@ def score(
     threads: Threads = None,
     json: Json = False,
 ) -> None:
-    """Score given translations: log P / ((5 + n) / 6)^alpha, a number a line.
+    """Score given translations: log P / ((5 + n) / 6)^alpha, a number a line, or by the penalty of the model's recipe.
 
     Example: dragoman score run input.txt translation.txt
     """

@@ -59,6 +59,7 @@ ARCHITECTURE = (
     Choice("masks", "architecture", "3.2.3", "targets see earlier ones, sources all tokens"),
     Choice("feed-forward", "architecture", "3.3", "max(0, x W_1 + b_1) W_2 + b_2"),
     Choice("embedding scale", "architecture", "3.4", "sqrt(d_model)"),
+    Choice("encoder input", "architecture", "3.4", "embedding + position"),
     Choice("embedding tying", "architecture", "3.4", "one matrix for source, target and output"),
     Choice("output map", "architecture", "3.4", "x E^T without a bias", T2T),
     Choice("position place", "architecture", "3.5", "added to the embeddings"),

@@ -40,17 +40,41 @@ from dragoman.model.transformer import Transformer
 from dragoman.text.subwords import Subwords
 
 ROWS = 20  # positions looked at
+_MARKS = {Subwords.BOS_ID: "BOS", Subwords.EOS_ID: "EOS", Subwords.PAD_ID: "padding"}
 TABLE_TOLERANCE = 1e-5  # positions are kept in float32
 
 
 def embedding_scale(model: Transformer) -> str:
-    """What a row of the matrix is multiplied by before the position is added (3.4)."""
+    """What a row of the matrix is multiplied by before the position is added (3.4), by the differences of tokens."""
     model = shaken(model)
+    return agreed(
+        _scale(_differences(x) / _differences(row), model.config.d_model) for x, row in _embedded(model)
+    )
+
+
+def _embedded(model: Transformer) -> list[tuple[Tensor, Tensor]]:
+    """What positions are added to, and the rows of the matrix, of a source and of a target."""
     with calls(iter([model.position])) as seen:
         model(SOURCE, TARGET)
-    given = [argument for _, argument, _ in seen[:2]]
     rows = [model.source_embedding.weight[SOURCE], model.target_embedding.weight[TARGET]]
-    return agreed(_scale(x / row, model.config.d_model) for x, row in zip(given, rows, strict=True))
+    return [(argument, row) for (_, argument, _), row in zip(seen[:2], rows, strict=True)]
+
+
+def _differences(x: Tensor) -> Tensor:
+    return x[:, 1:] - x[:, :1]
+
+
+def encoder_input(model: Transformer) -> str:
+    """What embedded sources have that embedded targets have not (3.4: nothing)."""
+    ours = []
+    for x, row in _embedded(shaken(model)):
+        scale = (_differences(x) / _differences(row)).flatten()[0]
+        ours.append(x - scale * row)
+    if all(same(rest, torch.zeros_like(rest)) for rest in ours):
+        return "embedding + position"
+    if same(ours[0], ours[0][:, :1].expand_as(ours[0])) and same(ours[1], torch.zeros_like(ours[1])):
+        return "embedding + position + a vector"
+    return "embedding + position + more"
 
 
 def _scale(ratios: Tensor, d_model: int) -> str:
@@ -67,7 +91,11 @@ def embedding_tying(model: Transformer) -> str:
     """Which of the three matrices are one (3.4)."""
     source, target, output = (
         weight.data_ptr()
-        for weight in (model.source_embedding.weight, model.target_embedding.weight, model.output_weight)
+        for weight in (
+            model.source_embedding.weight,
+            model.target_embedding.weight,
+            model.output_embedding.weight,
+        )
     )
     if source == target == output:
         return "one matrix for source, target and output"
@@ -85,7 +113,8 @@ def output_map(model: Transformer) -> str:
     model = shaken(model)
     memory = model.encode(SOURCE)
     logits = model.decode(TARGET, memory)
-    plain = model.decode_hidden(TARGET, memory) @ model.output_weight.T
+    hidden = model.decode_hidden(TARGET, memory)[..., : model.config.d_model]
+    plain = hidden @ model.output_embedding.weight.T
     if same(logits, plain):
         return "x E^T without a bias"
     rest = logits - plain
@@ -228,8 +257,13 @@ def initializer(model: Transformer) -> str:
     Args:
         model: just made.
     """
-    embeddings = [model.source_embedding.weight, model.target_embedding.weight, model.output_weight]
-    vectors = [p for p in model.parameters() if p.ndim == 1]
+    embeddings = [
+        model.source_embedding.weight,
+        model.target_embedding.weight,
+        model.output_embedding.weight,
+    ]
+    added = {id(parameter) for parameter in model.encoder_start.parameters()}  # as rows of an embedding
+    vectors = [p for p in model.parameters() if p.ndim == 1 and id(p) not in added]
     settled = all(bool((vector == 0.0).all()) or bool((vector == 1.0).all()) for vector in vectors)
     if all(map(_is_glorot, _stored_as_one(model))) and all(map(_is_unit_normal, embeddings)) and settled:
         return "Glorot uniform, projections as one; embeddings N(0, 1/d_model); norms 1 and 0"
@@ -274,13 +308,17 @@ def decoder_input() -> str:
 def start_token(model: Transformer) -> str:
     """What the decoder is given first (silent)."""
     first = int(_batch().target_input_ids[0, 0])
-    names = {Subwords.BOS_ID: "BOS", Subwords.EOS_ID: "EOS", Subwords.PAD_ID: "padding"}
     model = exact(model)
     with calls(iter([model.position])) as seen:
         model(SOURCE, ids([first, *TARGET[0].tolist()]))
     given: Tensor = seen[1][1][0, 0]
-    row = "a zero vector" if bool((given == 0.0).all()) else "an ordinary row"
-    return f"{names.get(first, f'token {first}')}, {row}"
+    if bool((given == 0.0).all()):
+        return "a zero vector"
+    for token, name in ((first, f"token {first}"), *_MARKS.items()):
+        row = model.target_embedding.weight[token].detach()
+        if same(given / given.norm(), row / row.norm()):
+            return f"{_MARKS.get(token, name)}, an ordinary row"
+    return "another vector"
 
 
 def _batch() -> Batch:

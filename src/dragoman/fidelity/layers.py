@@ -32,6 +32,7 @@ from dragoman.fidelity.small import (
 )
 from dragoman.model.transformer import Transformer
 
+OF_A_SAMPLE = "mean 0, deviation 1 of d_model - 1 over the width"
 LARGE = 1e4  # so that a norm's epsilon is nothing beside it
 
 
@@ -104,7 +105,7 @@ def _norm_formula(residual: Any, d_model: int) -> str:
         centered = same(mean, torch.zeros_like(mean), 1e-6)
         return "mean 0, deviation 1 over the width" if centered else "root mean square 1 over the width"
     if same(square, torch.full_like(square, 1.0 - 1.0 / d_model), 1e-6):
-        return "mean 0, deviation 1 of d_model - 1 over the width"
+        return OF_A_SAMPLE
     return f"another ({type(residual).__name__})"
 
 
@@ -128,10 +129,14 @@ def _norm_constants(residual: Any, d_model: int) -> str:
     if normed is None:
         return "none"
     x, normed = x - x.mean(), (normed - normed.mean()).detach()
-    epsilon = float(x.square().sum() / normed.square().sum() - x.square().mean())
+    divided = x.square().sum() / normed.square().sum()  # by the square of this
+    if _norm_formula(residual, d_model) == OF_A_SAMPLE:
+        epsilon, where = float(divided.sqrt() - x.std()), " beside the deviation"
+    else:
+        epsilon, where = float(divided - x.square().mean()), ""
     learned = [parameter for parameter in residual.parameters() if parameter.ndim == 1]
     vectors = {0: "no gain", 1: "a gain", 2: "gain and bias"}.get(len(learned), f"{len(learned)} vectors")
-    return f"epsilon {epsilon:.3g}, {vectors}"
+    return f"epsilon {epsilon:.3g}{where}, {vectors}"
 
 
 def final_norms(model: Transformer) -> str:
@@ -142,7 +147,8 @@ def final_norms(model: Transformer) -> str:
         after_encoder = not same(seen[-1][2], memory)
         seen.clear()
         hidden = model.decode_hidden(TARGET, memory)
-        after_decoder = not same(seen[-1][2], hidden)
+        # What the output map multiplies may have columns of its own behind.
+        after_decoder = not same(seen[-1][2], hidden[..., : model.config.d_model])
     ends = [name for name, more in (("encoder", after_encoder), ("decoder", after_decoder)) if more]
     return f"after the {' and the '.join(ends)}" if ends else "none"
 

@@ -58,6 +58,7 @@ def architecture(shape: ModelShape, parts: Parts) -> dict[str, str]:
         "masks": layers.masks(model),
         "feed-forward": layers.feed_forward(model),
         "embedding scale": inputs.embedding_scale(model),
+        "encoder input": inputs.encoder_input(model),
         "embedding tying": inputs.embedding_tying(model),
         "output map": inputs.output_map(model),
         "position place": inputs.position_place(model),
@@ -78,8 +79,8 @@ def rules(recipe: Recipe, parts: Parts) -> tuple[dict[str, str], dict[str, objec
     used = training.used_gradient(model, recipe.with_changes([f"training.eps_ls={eps_ls}"]))
     adam = training.adam_measured(model, recipe)
     rate = training.rate_measured(model, recipe)
-    search = searching.search_measured(recipe.search)
-    penalty = searching.length_penalty(model)
+    penalty = searching.length_penalty(model, recipe.search_rules)
+    search = searching.search_measured(recipe.search, recipe.search_rules, penalty)
     answers = {
         "optimizer": adam.form,
         "weight decay": adam.decay,
@@ -87,9 +88,9 @@ def rules(recipe: Recipe, parts: Parts) -> tuple[dict[str, str], dict[str, objec
         "rate rule": rate.rule,
         "smoothing form": training.smoothing_form(used, eps_ls),
         "mean of the loss": training.mean_of_the_loss(used),
-        "averaging": training.averaging(),
+        "averaging": training.averaging(model, recipe),
         "length penalty": penalty,
-        "end of search": searching.end_of_search(),
+        "end of search": searching.end_of_search(recipe.search_rules),
     }
     numbers: Mapping[str, tuple[float, float]] = {  # field -> number, and how exactly it is known
         "model.P_drop": (
@@ -101,12 +102,15 @@ def rules(recipe: Recipe, parts: Parts) -> tuple[dict[str, str], dict[str, objec
         "optimizer.epsilon": (adam.epsilon, 1e-3 * max(recipe.optimizer.epsilon, training.LEAST_GRADIENT)),
         "optimizer.factor": (rate.factor, 1e-3 * recipe.optimizer.factor),
         "search.beam_size": (search.beam_size, 0.0),
-        "search.alpha": (search.alpha if penalty == searching.PENALTY else recipe.search.alpha, 1e-6),
-        "search.max_extra": (search.max_extra, 0.0),
+        "search.alpha": (
+            search.alpha if penalty in (searching.PENALTY, searching.POWER) else recipe.search.alpha,
+            1e-6,
+        ),
     }
-    return answers, {
+    measured: dict[str, object] = {
         field: _told(number, field_of(recipe, field), within) for field, (number, within) in numbers.items()
     }
+    return answers, measured | {"search.max_extra": search.max_extra}
 
 
 def _told(measured: float, said: object, within: float) -> object:

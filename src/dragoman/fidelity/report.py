@@ -16,6 +16,7 @@ from dragoman.fidelity.measure import measure
 from dragoman.model.config import ModelShape
 from dragoman.recipe import Recipe
 from dragoman.recipes.named import all_recipes, read_recipe
+from dragoman.recipes.systems import SYSTEMS, system_recipes
 from dragoman.standing import LEVELS, Finding, Standing
 
 RUN_RECIPE = "recipe.toml"
@@ -30,12 +31,16 @@ class Report:
         kind: what it is.
         standing: measured now, with the code that is here.
         recorded: as it was measured when training began, where a model says so.
+        source: where a system was read.
+        not_expressed: what a system does otherwise still.
     """
 
     name: str
-    kind: Literal["recipe", "model"]
+    kind: Literal["recipe", "model", "system"]
     standing: Standing
     recorded: Standing | None = None
+    source: str | None = None
+    not_expressed: tuple[str, ...] = ()
 
     @property
     def banner(self) -> str:
@@ -58,6 +63,8 @@ class Report:
             "departures": [str(finding) for finding in self.standing.departures],
             "choices": [asdict(finding) for finding in self.standing.findings],
             "changed": [finding.choice for finding in self.changed],
+            "source": self.source,
+            "not_expressed": list(self.not_expressed),
         }
 
 
@@ -73,10 +80,11 @@ def report_on(name_or_path: str, changes: list[str]) -> Report:
         CheckpointError: the model is damaged.
     """
     path = Path(name_or_path)
-    if name_or_path in {recipe.name for recipe in all_recipes()} or name_or_path.endswith(".toml"):
+    names = [recipe.name for recipe in (*all_recipes(), *system_recipes())]
+    if name_or_path in names or name_or_path.endswith(".toml"):
         return _of_recipe(read_recipe(name_or_path).with_changes(changes))
     if not path.is_dir():
-        known = ", ".join(recipe.name for recipe in all_recipes())
+        known = ", ".join(names)
         raise ConfigError(
             f"there is no recipe and no directory {name_or_path!r}",
             cure=f"choose from {known}, or give a .toml file, a model's directory or a run's",
@@ -84,6 +92,29 @@ def report_on(name_or_path: str, changes: list[str]) -> Report:
     if changes:
         raise ConfigError("a model is as it is: --set changes recipes only", cure="leave --set out")
     return _of_directory(path)
+
+
+def report_like(system: str, changes: list[str]) -> Report:
+    """The report on what a well-known system does by default, measured as any other.
+
+    Args:
+        system: its name.
+        changes: `section.field=value` changes to its recipe.
+
+    Raises:
+        ConfigError: there is no such system, or a change is not usable.
+    """
+    if system not in SYSTEMS:
+        raise ConfigError(
+            f"nothing is known of a system {system!r}",
+            where="--like",
+            cure=f"choose from {', '.join(SYSTEMS)}",
+        )
+    known = SYSTEMS[system]()
+    recipe = known.recipe.with_changes(changes)
+    return Report(
+        recipe.name, "system", measure(recipe), source=known.source, not_expressed=known.not_expressed
+    )
 
 
 def _of_recipe(recipe: Recipe) -> Report:

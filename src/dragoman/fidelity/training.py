@@ -10,6 +10,7 @@ is averaged, and whether the gradient was cut.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -21,6 +22,7 @@ from dragoman.model.transformer import Transformer
 from dragoman.recipe import Recipe
 from dragoman.text.subwords import Subwords
 from dragoman.training.averaging import mean_weights
+from dragoman.training.following import average_for
 from dragoman.training.optimizer import FlatAdam
 from dragoman.training.step import optimizer_for, update
 
@@ -231,7 +233,8 @@ class RateMeasured:
     """Rates of real updates, as the weights moved.
 
     Attributes:
-        rule: "d_model^-0.5 min(step^-0.5, step warmup_steps^-1.5)" where they are that times a factor.
+        rule: "d_model^-0.5 min(step^-0.5, step warmup_steps^-1.5)" where they are that times a factor; how they fall
+            after the warm-up, where that is otherwise.
         factor: on the rate of the recipe's warm-up.
     """
 
@@ -243,13 +246,34 @@ def rate_measured(model: Transformer, recipe: Recipe) -> RateMeasured:
     """The rates of updates before, at and after the end of the warm-up (Eq. 3)."""
     recipe = recipe.with_changes(["training.precision=fp32"])
     warmup, d_model = recipe.optimizer.warmup_steps, model.config.d_model
-    factors = []
-    for step in (max(1, warmup // 2), warmup, 2 * warmup, 9 * warmup):
-        rate = d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
-        factors.append(_rate(model, recipe, step) / rate)
-    alike = max(factors) - min(factors) < TOLERANCE * max(factors)
-    rule = "d_model^-0.5 min(step^-0.5, step warmup_steps^-1.5)" if alike else "another"
-    return RateMeasured(rule, factors[1])
+    first, highest = (_rate(model, recipe, step) for step in (max(1, warmup // 2), warmup))
+    factor = highest * d_model**0.5 * warmup**0.5
+    rises = math.isclose(first / highest, max(1, warmup // 2) / warmup, rel_tol=TOLERANCE)
+    left = recipe.training.max_steps - warmup
+    after = sorted(
+        {2 * warmup, 9 * warmup} | ({warmup + left // 4, warmup + 3 * left // 4} if left > 3 else set())
+    )
+    shares = {step: _rate(model, recipe, step) / highest for step in after}
+    if not rises:
+        return RateMeasured("another", factor)
+    if all(math.isclose(share, (warmup / step) ** 0.5, rel_tol=TOLERANCE) for step, share in shares.items()):
+        return RateMeasured("d_model^-0.5 min(step^-0.5, step warmup_steps^-1.5)", factor)
+    return RateMeasured(_fall(shares, warmup, recipe.training.max_steps), factor)
+
+
+def _fall(shares: dict[int, float], warmup: int, max_steps: int) -> str:
+    """Which curve the shares of the highest rate are on, from 1 to some end."""
+    done = {step: min((step - warmup) / (max_steps + 1 - warmup), 1.0) for step in shares}
+    curves: dict[str, Callable[[float], float]] = {
+        "linear after the warm-up": lambda d: d,
+        "a cosine after the warm-up": lambda d: 0.5 - 0.5 * math.cos(math.pi * d),
+    }
+    for said, fallen in curves.items():
+        last = max(shares)
+        drop = (1.0 - shares[last]) / fallen(done[last])
+        if all(abs(1.0 - drop * fallen(done[s]) - share) < TOLERANCE for s, share in shares.items()):
+            return said if abs(drop - 1.0) < TOLERANCE else f"{said}, to {1.0 - drop:.3g}"
+    return "another"
 
 
 def _rate(model: Transformer, recipe: Recipe, step: int) -> float:
@@ -262,7 +286,22 @@ def _rate(model: Transformer, recipe: Recipe, step: int) -> float:
     return float(moved.median())
 
 
-def averaging() -> str:
-    """The average of three models of one weight (silent)."""
+def averaging(model: Transformer, recipe: Recipe) -> str:
+    """The average of three models of one weight (silent); and what training stores of its weights."""
     mean = float(mean_weights({"w": torch.tensor([value])} for value in (1.0, 2.0, 6.0))["w"])
-    return "plain mean of checkpoints" if math.isclose(mean, 3.0) else "another mean of checkpoints"
+    kind = "plain mean of checkpoints" if math.isclose(mean, 3.0) else "another mean of checkpoints"
+    share = _taken_up(model, recipe)
+    return kind if share is None else f"{kind} of a moving average, {share:.3g} of each update"
+
+
+def _taken_up(model: Transformer, recipe: Recipe) -> float | None:
+    """How much of a late update is in what is stored; None where it is the weights themselves."""
+    optimizer = optimizer_for(with_zeros(model), recipe.with_changes(["training.precision=fp32"]))
+    average = average_for(optimizer, recipe)
+    if average is None:
+        return None
+    ones = {name: torch.ones_like(weight) for name, weight in optimizer.weights().items()}
+    average.load({name: torch.zeros_like(weight) for name, weight in ones.items()})
+    optimizer.set_weights(ones)
+    average.follow(10**9)
+    return float(next(iter(average.weights().values())).flatten()[0])

@@ -268,7 +268,9 @@ def has_the_papers_parts(model: Transformer) -> bool:
     return (
         all(type(embedding) is Embedding for embedding in embeddings)
         and type(model.position) is SinusoidalPosition
-        and all(type(end) is nn.Identity for end in (model.encoder_end, model.decoder_end))
+        and all(
+            type(end) is nn.Identity for end in (model.encoder_start, model.encoder_end, model.decoder_end)
+        )
         and all(type(child) is kind for child, kind in found)
         and all(type(norm) is nn.LayerNorm for norm in norms)
     )

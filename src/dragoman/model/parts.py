@@ -34,6 +34,7 @@ class Parts:
         cross_attention: the decoder's over the encoder's output.
         feed_forward: the position-wise network (3.3).
         residual: what joins a sub-layer to its input (3.1, 5.4).
+        encoder_start: what embedded sources go through before positions are added (3.4: nothing).
         stack_end: what follows the last layer of each stack (3.1: nothing).
         embedding: (vocab_size, d_model) -> token embeddings (3.4).
         output: (vocab_size, d_model) -> the embedding whose matrix is the output map's too (3.4); as `embedding` where
@@ -46,6 +47,7 @@ class Parts:
     cross_attention: Build | None = None
     feed_forward: Build = FeedForward
     residual: Build = PostNorm
+    encoder_start: Build = nn.Identity
     stack_end: Build = nn.Identity
     embedding: Callable[[int, int], Any] = Embedding
     output: Callable[[int, int], Any] | None = None

@@ -22,9 +22,9 @@ LAYER_NORM_EPSILON = 1e-6
 SubLayer = Callable[[Tensor], Tensor]
 
 
-def layer_norm(d_model: int) -> nn.LayerNorm:
+def layer_norm(d_model: int, epsilon: float = LAYER_NORM_EPSILON) -> nn.LayerNorm:
     """LayerNorm of Ba et al. 2016 over the width."""
-    return nn.LayerNorm(d_model, eps=LAYER_NORM_EPSILON)
+    return nn.LayerNorm(d_model, eps=epsilon)
 
 
 class PostNorm(nn.Module):

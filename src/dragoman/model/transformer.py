@@ -2,7 +2,7 @@
 
 Paper: 3, Figure 1
 Silent: the decoder's first token (BOS, an ordinary row of the vocabulary; tensor2tensor shifts in a zero
-vector, which a model taking ids cannot express); whether the source ends in EOS (it does, as in
+vector); whether the source ends in EOS (it does, as in
 tensor2tensor's text problems; the data does that, not the model).
 
 B batch, S source positions, T target positions, V vocabulary, d_out the width of what the output map multiplies (d_model
@@ -48,6 +48,7 @@ class Transformer(nn.Module):
             if config.shared_embeddings
             else parts.embedding(config.source_rows, config.d_model)
         )
+        self.encoder_start = parts.encoder_start(config)
         self.position = parts.position(config.d_model)
         self.encoder = nn.ModuleList(EncoderLayer(config, parts) for _ in range(config.N))
         self.decoder = nn.ModuleList(DecoderLayer(config, parts) for _ in range(config.N))
@@ -123,7 +124,7 @@ class Transformer(nn.Module):
         else:
             mask = segment_mask(source_segments, source_segments)
             positions = segment_positions(source_segments)
-        x = self._embed(self.source_embedding, source_ids, positions)
+        x = self._embed(self.encoder_start(self.source_embedding(source_ids)), positions)
         for layer in self.encoder:
             x = layer(x, mask)
         memory: Tensor = self.encoder_end(x)
@@ -161,15 +162,15 @@ class Transformer(nn.Module):
         if target_segments is not None:
             mask = mask & segment_mask(target_segments, target_segments)
             positions = segment_positions(target_segments)
-        x = self._embed(self.target_embedding, target_ids, positions)
+        x = self._embed(self.target_embedding(target_ids), positions)
         for layer in self.decoder:
             x = layer(x, memory, mask, source_mask)
         return self.for_output(x)
 
-    def _embed(self, embedding: nn.Module, ids: Tensor, positions: Tensor | None) -> Tensor:
+    def _embed(self, embedded: Tensor, positions: Tensor | None) -> Tensor:
         """Dropout(embedding * sqrt(d_model) + position) (3.4, 3.5, 5.4)."""
-        self.position.rows(ids.shape[1])  # so that the table holds every position of a packed row
-        x = self.position(embedding(ids), positions)
+        self.position.rows(embedded.shape[1])  # so that the table holds every position of a packed row
+        x = self.position(embedded, positions)
         return dropout(x, self.config.P_drop, self.training)
 
     @property

@@ -15,8 +15,8 @@ namespace {
 
 struct Rules {
     int64_t beam, n_best, min_length, bos, eos;
-    const double* penalties;  // lp(0), lp(1), ..., one more than the largest limit
-    int64_t longest_bounds;   // alpha >= 0: what a prefix may reach is bounded by lp(limit), else by lp of the next length
+    const double* penalties;  // lp(0), lp(1), ..., one more than the largest limit; whichever lp it is
+    int64_t longest_bounds;   // alpha >= 0, lp rises: what a prefix may reach is bounded by lp(limit), else by lp of the next length
     const uint8_t *banned, *banned_early;  // [V], early: before min_length, when EOS is too
 };
 

@@ -19,6 +19,7 @@ from dragoman.recipe import (
     SubwordSection,
     TrainingSection,
 )
+from dragoman.recipes.systems import system_recipes
 from dragoman.standing import BASE, BIG, BIG_EN_FR
 
 _TINY = ModelShape(N=4, d_model=128, d_ff=256, h=4)
@@ -176,20 +177,20 @@ def demo_grammar() -> Recipe:
 
 
 def all_recipes() -> list[Recipe]:
-    """Every recipe, in the order they are listed to people."""
+    """Every recipe that is dragoman's own, in the order they are listed to people."""
     return [base(), big(), big_en_fr(), small(), tiny(), quick(), demo(), laptop(), demo_grammar()]
 
 
 def recipe_named(name: str) -> Recipe:
-    """The recipe of that name.
+    """The recipe of that name, of ours or of a system's.
 
     Raises:
         ConfigError: there is none.
     """
-    for recipe in all_recipes():
+    for recipe in (*all_recipes(), *system_recipes()):
         if recipe.name == name:
             return recipe
-    known = ", ".join(recipe.name for recipe in all_recipes())
+    known = ", ".join(recipe.name for recipe in (*all_recipes(), *system_recipes()))
     raise ConfigError(f"there is no recipe {name!r}", cure=f"choose from {known}, or give a .toml file")
 
 

@@ -28,7 +28,7 @@ from dragoman.search.candidates import (
     checked_logits,
 )
 from dragoman.search.greedy import greedy_search
-from dragoman.search.length import length_penalty, penalty_table, score_bounds
+from dragoman.search.length import penalty_table, score_bounds
 from dragoman.search.options import SearchOptions
 from dragoman.search.pool import Pool, picked
 from dragoman.search.step import Hypothesis, StepFunction
@@ -128,14 +128,16 @@ class _State:
     def start(cls, task: SearchTask) -> _State:
         """One empty prefix a sentence, and empty pools."""
         sentences, device, dtype = len(task.limits), task.device, accumulator_type(task.device)
-        longest = max(task.limits, default=0) + 1
+        longest, options = max(task.limits, default=0) + 1, task.options
         return cls(
             rows=list(range(sentences)),
             limits_B=task.limits_tensor(),
-            penalties=penalty_table(longest, alpha=task.options.alpha, device=device, dtype=dtype),
+            penalties=penalty_table(
+                longest, alpha=options.alpha, device=device, dtype=dtype, penalty=options.penalty
+            ),
             tokens_BKT=torch.zeros((sentences, 1, 0), dtype=torch.int64, device=device),
             log_probabilities_BK=torch.zeros((sentences, 1), dtype=dtype, device=device),
-            pool=Pool.empty(sentences, task.options.beam_size, device=device, dtype=dtype),
+            pool=Pool.empty(sentences, options.beam_size, device=device, dtype=dtype),
         )
 
     @property
@@ -147,7 +149,7 @@ class _State:
         """One token further: what ends enters the pool, the k best others live on, with their parents."""
         tokens_BCT = torch.cat([picked(self.tokens_BKT, best.parents_BC), best.tokens_BC.unsqueeze(2)], 2)
         ends_BC = best.tokens_BC == task.eos_id
-        penalty = length_penalty(self.length + 1, task.options.alpha)
+        penalty = task.options.lp(self.length + 1)
         pool = self.pool.add(tokens_BCT, best.values_BC.masked_fill(~ends_BC, DEAD), penalty=penalty)
         values, order = best.values_BC.masked_fill(ends_BC, DEAD).sort(dim=1, descending=True, stable=True)
         values, order = values[:, : task.options.beam_size], order[:, : task.options.beam_size]
@@ -180,7 +182,7 @@ class _State:
     def outputs(self, options: SearchOptions) -> dict[int, list[Hypothesis]]:
         """By row, the n_best hypotheses of sentences that are done: finished ones, then live ones, cut."""
         finished = self.pool.hypotheses(options.n_best)
-        penalty = length_penalty(self.length, options.alpha)
+        penalty = options.lp(self.length)
         prefixes, log_probabilities = self.tokens_BKT.tolist(), self.log_probabilities_BK.tolist()
         outputs = {}
         for k, row in enumerate(self.rows):

@@ -21,7 +21,6 @@ from dragoman.search.candidates import (
     log_normalizers,
     refuse_broken,
 )
-from dragoman.search.length import length_penalty
 from dragoman.search.step import Hypothesis, StepFunction
 from dragoman.search.task import SearchTask, split_positions
 
@@ -83,7 +82,7 @@ def best_tokens(logits: Float[Tensor, "B V"], bans: Bans) -> tuple[Int64[Tensor,
 def _outputs(
     prefixes_BT: Int64[Tensor, "B T"], totals_B: Float[Tensor, " B"], task: SearchTask
 ) -> list[list[Hypothesis]]:
-    penalty = length_penalty(prefixes_BT.shape[1], task.options.alpha)
+    penalty = task.options.lp(prefixes_BT.shape[1])
     return [
         [Hypothesis(tuple(tokens), total, total / penalty, finished=tokens[-1] == task.eos_id)]
         if total > DEAD

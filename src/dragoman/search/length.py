@@ -7,13 +7,19 @@ Silent: the formula, and whether S and n count the end marks; lp(n) = ((5 + n) /
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
 from dragoman.errors import ConfigError
+
+# lp of n and alpha. A search may be given another than the paper's; it must rise with n where alpha is above 0 and fall
+# where it is below, for `score_bounds` to hold.
+Penalty = Callable[[int, float], float]
+# N of S.
+Limit = Callable[[int], int]
 
 
 def length_penalty(length: int, alpha: float) -> float:
@@ -27,10 +33,15 @@ def length_penalty(length: int, alpha: float) -> float:
 
 
 def penalty_table(
-    longest: int, *, alpha: float, device: torch.device, dtype: torch.dtype = torch.float64
+    longest: int,
+    *,
+    alpha: float,
+    device: torch.device,
+    dtype: torch.dtype = torch.float64,
+    penalty: Penalty = length_penalty,
 ) -> Float[Tensor, " lengths"]:
     """lp(0) ... lp(longest), computed on the host so that every device divides by the same numbers."""
-    return torch.tensor([length_penalty(n, alpha) for n in range(longest + 1)], dtype=dtype, device=device)
+    return torch.tensor([penalty(n, alpha) for n in range(longest + 1)], dtype=dtype, device=device)
 
 
 def score_bounds(
@@ -54,13 +65,16 @@ def score_bounds(
     return log_probabilities / (penalties[limits] if alpha >= 0 else penalties[length + 1])
 
 
-def length_limits(source_lengths: Sequence[int], *, max_extra: int, min_length: int) -> list[int]:
+def length_limits(
+    source_lengths: Sequence[int], *, max_extra: int, min_length: int, limit: Limit | None = None
+) -> list[int]:
     """N of each sentence: n <= S + max_extra, EOS included on both sides.
 
     Args:
         source_lengths: S of each sentence, subwords with EOS, at least 1.
         max_extra: 50 in the paper.
         min_length: the shortest output allowed; must fit every limit.
+        limit: N of S, where it is another than the paper's.
 
     Raises:
         ConfigError: a length under 1, or a limit under `min_length`.
@@ -74,11 +88,13 @@ def length_limits(source_lengths: Sequence[int], *, max_extra: int, min_length: 
                 where=where,
                 cure="count the source's EOS; give blank sentences their blank output without a search",
             )
-        if source_length + max_extra < min_length:
+        longest = source_length + max_extra if limit is None else limit(source_length)
+        if longest < min_length:
+            said = f"{source_length} + {max_extra}" if limit is None else f"{longest}"
             raise ConfigError(
-                f"min_length {min_length} is above the length limit {source_length} + {max_extra}",
+                f"min_length {min_length} is above the length limit {said}",
                 where=where,
                 cure="lower min_length or raise max_extra",
             )
-        limits.append(source_length + max_extra)
+        limits.append(longest)
     return limits

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dragoman.errors import ConfigError
+from dragoman.search.length import Limit, Penalty, length_penalty
 
 # Of a sentence: a row of logits is held for each.
 LARGEST_BEAM = 1_000
@@ -27,6 +28,8 @@ class SearchOptions:
         n_best: hypotheses to return a sentence, at most beam_size.
         min_length: the fewest tokens of an output, EOS included; 1 allows EOS alone.
         max_extra: an output has at most S + max_extra tokens, EOS included; S counts the source's EOS.
+        penalty: lp of n and alpha; see `length.Penalty`.
+        limit: most tokens of an output, of S, whatever max_extra is; None: by max_extra.
 
     Raises:
         ConfigError: a value is of another type or out of range.
@@ -37,6 +40,8 @@ class SearchOptions:
     n_best: int = 1
     min_length: int = 1
     max_extra: int = 50
+    penalty: Penalty = length_penalty
+    limit: Limit | None = None
 
     def __post_init__(self) -> None:
         check_integer("beam_size", self.beam_size, least=1, most=LARGEST_BEAM)
@@ -50,6 +55,10 @@ class SearchOptions:
                 where="n_best",
                 cure=f"set beam_size to at least {self.n_best}, or n_best to at most {self.beam_size}",
             )
+
+    def lp(self, length: int) -> float:
+        """What log P of a hypothesis of so many tokens is divided by."""
+        return self.penalty(length, self.alpha)
 
 
 def check_integer(name: str, value: object, *, least: int, most: int | None = None) -> None:

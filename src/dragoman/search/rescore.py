@@ -5,7 +5,7 @@ Paper: none (infrastructure)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.search.candidates import accumulator_type, log_normalizers
-from dragoman.search.length import length_penalty
+from dragoman.search.length import Penalty, length_penalty
 from dragoman.search.options import check_alpha
 
 
@@ -49,23 +49,27 @@ def token_log_probabilities(
 
 
 def forced_scores(
-    log_probabilities: Sequence[Float[Tensor, " _"]], *, alpha: float = 0.6
+    log_probabilities: Sequence[Float[Tensor, " _"]], *, alpha: float = 0.6, penalty: Penalty = length_penalty
 ) -> list[ForcedScore]:
     """The score of each target from the log-probabilities of its tokens, summed in float64.
 
     Args:
         log_probabilities: a tensor a target, EOS included, padding not.
         alpha: of the length penalty.
+        penalty: lp of n and alpha.
 
     Raises:
         ConfigError: a target without a token, or alpha out of range.
         DragomanError: a log-probability that is not a number, or above 0.
     """
     check_alpha(alpha)
-    return [_forced_score(row, values, alpha) for row, values in enumerate(log_probabilities)]
+    return [
+        _forced_score(row, values, lambda n: penalty(n, alpha))
+        for row, values in enumerate(log_probabilities)
+    ]
 
 
-def _forced_score(row: int, values: Float[Tensor, " n"], alpha: float) -> ForcedScore:
+def _forced_score(row: int, values: Float[Tensor, " n"], lp: Callable[[int], float]) -> ForcedScore:
     if values.ndim != 1 or not len(values):
         raise ConfigError(
             f"log-probabilities of shape {tuple(values.shape)} are no target",
@@ -80,4 +84,4 @@ def _forced_score(row: int, values: Float[Tensor, " n"], alpha: float) -> Forced
             cure="check the model's weights for NaN and infinity",
         )
     total = float(wide.sum())
-    return ForcedScore(total, total / length_penalty(len(values), alpha), len(values))
+    return ForcedScore(total, total / lp(len(values)), len(values))

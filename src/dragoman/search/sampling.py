@@ -28,7 +28,7 @@ from dragoman.search.candidates import (
     log_normalizers,
     refuse_broken,
 )
-from dragoman.search.length import length_penalty
+from dragoman.search.length import Limit, Penalty, length_penalty
 from dragoman.search.options import (
     MOST_DRAWS,
     SearchOptions,
@@ -54,6 +54,7 @@ class SamplingOptions:
         alpha: of the length penalty in the score; it has no influence on what is drawn.
         min_length: the fewest tokens of an output, EOS included.
         max_extra: an output has at most S + max_extra tokens, EOS included.
+        penalty, limit: as in `SearchOptions`.
 
     Raises:
         ConfigError: a value is of another type or out of range.
@@ -67,6 +68,8 @@ class SamplingOptions:
     alpha: float = 0.6
     min_length: int = 1
     max_extra: int = 50
+    penalty: Penalty = length_penalty
+    limit: Limit | None = None
 
     def __post_init__(self) -> None:
         check_integer("seed", self.seed, least=0)
@@ -122,7 +125,12 @@ def sample(
     task = SearchTask.of(
         source_lengths,
         options=SearchOptions(
-            beam_size=1, alpha=options.alpha, min_length=options.min_length, max_extra=options.max_extra
+            beam_size=1,
+            alpha=options.alpha,
+            min_length=options.min_length,
+            max_extra=options.max_extra,
+            penalty=options.penalty,
+            limit=options.limit,
         ),
         bos_id=bos_id,
         eos_id=eos_id,
@@ -212,7 +220,7 @@ class _State:
 
 
 def _hypothesis(tokens: list[int], total: float, task: SearchTask) -> Hypothesis:
-    score = total / length_penalty(len(tokens), task.options.alpha)
+    score = total / task.options.lp(len(tokens))
     return Hypothesis(tuple(tokens), total, score, finished=tokens[-1] == task.eos_id)
 
 

@@ -49,7 +49,12 @@ class SearchTask:
     ) -> SearchTask:
         """The task, or ConfigError where it makes no sense."""
         check_ids(bos_id=bos_id, eos_id=eos_id, forbidden_ids=forbidden_ids)
-        limits = length_limits(source_lengths, max_extra=options.max_extra, min_length=options.min_length)
+        limits = length_limits(
+            source_lengths,
+            max_extra=options.max_extra,
+            min_length=options.min_length,
+            limit=options.limit,
+        )
         return cls(tuple(limits), options, bos_id, eos_id, tuple(forbidden_ids), torch.device(device))
 
     def banned_ids(self, length: int) -> tuple[int, ...]:

@@ -26,6 +26,7 @@ from dragoman.data.manifest import Count, Record
 from dragoman.data.tensors import COPY_AGAIN, read_tensors, write_tensors
 from dragoman.errors import CheckpointError, DataError
 from dragoman.provenance import processor, version_of
+from dragoman.training.following import OF_TRAINING, MovingAverage
 from dragoman.training.optimizer import FlatAdam
 
 LATEST, BEST = "latest", "best"
@@ -86,19 +87,30 @@ class Checkpoint:
         """The directory's name, `step-N`."""
         return self.bundle.directory.name
 
-    def load_into(self, optimizer: FlatAdam) -> None:
-        """Sets weights and moments.
+    def load_into(self, optimizer: FlatAdam, average: MovingAverage | None = None) -> None:
+        """Sets weights and moments, and the average of the weights where there is one.
 
         Raises:
             CheckpointError: a tensor is missing, damaged or of another shape; nothing was set.
         """
-        shapes = {name: tuple(view.shape) for name, view in optimizer.moments().items()}
-        moments = read_tensors(self.bundle.directory / OPTIMIZER, expected=shapes)
-        optimizer.load(self.bundle.weights(), moments, self.place.step)
+        own = {} if average is None else average.of_training()
+        shapes = {name: tuple(view.shape) for name, view in (optimizer.moments() | own).items()}
+        stored = read_tensors(self.bundle.directory / OPTIMIZER, expected=shapes)
+        weights = self.bundle.weights()
+        if average is not None:
+            average.load(weights)
+            weights = {name: stored[OF_TRAINING + name] for name in weights}
+        optimizer.load(weights, stored, self.place.step)
 
 
 def save_checkpoint(
-    directory: Path, facts: BundleFacts, optimizer: FlatAdam, place: Place, *, keep: int
+    directory: Path,
+    facts: BundleFacts,
+    optimizer: FlatAdam,
+    place: Place,
+    *,
+    keep: int,
+    average: MovingAverage | None = None,
 ) -> str:
     """Writes `step-N`, moves the pointers and removes the oldest beyond `keep` (never the best).
 
@@ -116,12 +128,14 @@ def save_checkpoint(
         directory.mkdir(parents=True)
         sync_directory(directory.parent)
 
+    own = {} if average is None else average.of_training()
+
     def more(temporary: Path) -> None:
-        write_tensors(temporary / OPTIMIZER, optimizer.moments())
+        write_tensors(temporary / OPTIMIZER, optimizer.moments() | own)
         text = place.model_dump_json(indent=2) + "\n"
         (temporary / PLACE).write_text(text, encoding="utf-8", newline="\n")
 
-    weights: dict[str, Tensor] = optimizer.weights()
+    weights: dict[str, Tensor] = optimizer.weights() if average is None else average.weights()
     write_bundle(directory / name, facts, weights, step=place.step, kind="checkpoint", more=more)
     write_durably(directory / LATEST, name + "\n")
     _point_to_best(directory, place.best_step)

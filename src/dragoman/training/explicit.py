@@ -30,7 +30,7 @@ from dragoman.model.residual import PostNorm
 from dragoman.model.transformer import Transformer
 from dragoman.native import Kernels, Sentences, kernels_for
 from dragoman.text.subwords import Subwords
-from dragoman.training.loss import loss_and_gradients
+from dragoman.training.loss import Spread, loss_and_gradients, over_the_others
 
 # Numbers of rows are multiples of this: the library of products makes a kernel for each shape it meets.
 ROWS = 64
@@ -44,7 +44,11 @@ def serves(model: Transformer) -> Kernels | None:
 
 @torch.no_grad()
 def loss_and_gradient(
-    model: Transformer, kernels: Kernels, batch: Batch, eps_ls: float
+    model: Transformer,
+    kernels: Kernels,
+    batch: Batch,
+    eps_ls: float,
+    spread: Spread = over_the_others,
 ) -> tuple[Tensor, Tensor]:
     """Summed smoothed loss and nll of a batch; the gradient of the first is written to each parameter's `grad`.
 
@@ -55,6 +59,7 @@ def loss_and_gradient(
         kernels: as `serves` gives them.
         batch: padded, as the model takes it.
         eps_ls: label smoothing.
+        spread: how it is spread.
     """
     is_token = batch.target_output_ids != Subwords.PAD_ID
     source = _Side.of(batch.source_ids, batch.source_ids != Subwords.PAD_ID)
@@ -77,7 +82,13 @@ def loss_and_gradient(
         x = decoder.forward(x, memory)
 
     found = loss_and_gradients(
-        x[: target.used], model.output_weight, batch.target_output_ids[is_token], eps_ls, with_gradient=True
+        x[: target.used],
+        model.output_weight,
+        batch.target_output_ids[is_token],
+        eps_ls,
+        pad_id=Subwords.PAD_ID,
+        spread=spread,
+        with_gradient=True,
     )
     assert found.by_hidden is not None
     assert found.by_weight is not None

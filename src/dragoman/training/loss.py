@@ -11,7 +11,7 @@ n target tokens, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,15 @@ BLOCK_BYTES = 64 << 20
 CACHE_BYTES = 2 << 20
 MOST_BYTES = 512 << 20  # of the gradients that threads sum apart
 _SMALLEST = 1e-30  # of a probability whose logarithm is still exact in float32
+
+# (eps_ls, V) -> shares of the true class, of each other class, and of padding where it is not the true one.
+Spread = Callable[[float, int], tuple[float, float, float]]
+
+
+def over_the_others(eps_ls: float, V: int) -> tuple[float, float, float]:
+    """1 - eps_ls for the true class, eps_ls / (V - 1) for each other, padding among them."""
+    each = eps_ls / max(V - 1, 1)
+    return 1.0 - eps_ls, each, each
 
 
 @dataclass(frozen=True)
@@ -46,21 +55,36 @@ class LossSum:
 
 
 def label_smoothed_loss(
-    logits: Float[Tensor, "n V"], targets: Int64[Tensor, " n"], eps_ls: float, *, pad_id: int
+    logits: Float[Tensor, "n V"],
+    targets: Int64[Tensor, " n"],
+    eps_ls: float,
+    *,
+    pad_id: int,
+    spread: Spread = over_the_others,
 ) -> LossSum:
     """-sum_j q_j log p_j for each token, summed; q has 1 - eps_ls at the target and the rest spread evenly.
 
     Written out, in float32 or better whatever the logits are. Targets equal to pad_id contribute nothing.
     Columns at -inf have probability 0, get no smoothing mass and no gradient.
+
+    Args:
+        logits, targets: a row and the true class of each token.
+        eps_ls: what is spread.
+        pad_id: the class that stands for no token.
+        spread: how it is spread, if not as here.
     """
     logits, targets = logits[targets != pad_id], targets[targets != pad_id]
     logits = logits if logits.dtype == torch.float64 else logits.float()
     log_p = logits.log_softmax(dim=-1)
     legal = ~torch.isneginf(logits)
     nll = -log_p.gather(-1, targets[:, None])[:, 0]
-    others = (legal.sum(dim=-1) - 1).clamp(min=1).to(log_p.dtype)
+    classes = legal.sum(dim=-1).tolist()
+    shares = log_p.new_tensor([spread(eps_ls, V) for V in classes]).view(-1, 3)
+    true, other, padding = shares.unbind(dim=-1)
     legal_sum = torch.where(legal, log_p, 0.0).sum(dim=-1)
-    smoothed = (1.0 - eps_ls) * nll - eps_ls / others * (legal_sum + nll)
+    smoothed = true * nll - other * (legal_sum + nll)
+    if (padding != other).any():
+        smoothed = smoothed + (other - padding) * torch.where(legal, log_p, 0.0)[:, pad_id]
     return LossSum(smoothed.sum(), nll.sum().detach(), int(targets.shape[0]))
 
 
@@ -74,9 +98,18 @@ class _OutputLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, eps_ls: float, with_gradient: bool
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        targets: Tensor,
+        eps_ls: float,
+        pad_id: int,
+        spread: Spread,
+        with_gradient: bool,
     ) -> tuple[Tensor, Tensor]:
-        found = loss_and_gradients(hidden, weight, targets, eps_ls, with_gradient=with_gradient)
+        found = loss_and_gradients(
+            hidden, weight, targets, eps_ls, pad_id=pad_id, spread=spread, with_gradient=with_gradient
+        )
         if found.by_hidden is not None and found.by_weight is not None:
             ctx.save_for_backward(found.by_hidden, found.by_weight.to(weight.dtype))
         ctx.mark_non_differentiable(found.nll)
@@ -85,7 +118,7 @@ class _OutputLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         grads = [grad * upstream[0].to(grad.dtype) for grad in ctx.saved_tensors]
-        return (*grads, None, None, None)
+        return (*grads, None, None, None, None, None)
 
 
 @dataclass(frozen=True)
@@ -110,17 +143,25 @@ def loss_and_gradients(
     targets: Int64[Tensor, " n"],
     eps_ls: float,
     *,
+    pad_id: int,
     with_gradient: bool,
+    spread: Spread = over_the_others,
 ) -> LossAndGradients:
-    """The loss of `hidden @ weight.T`, block of rows by block of rows, gradients on the way."""
+    """The loss of `hidden @ weight.T`, block of rows by block of rows, gradients on the way.
+
+    No target is padding.
+    """
     wide = torch.float64 if hidden.dtype == torch.float64 else torch.float32
     V = weight.shape[0]
-    low = eps_ls / (V - 1)
-    high = 1.0 - eps_ls - low
+    true, low, padding = spread(eps_ls, V)
+    high, missing = true - low, low - padding
     # The sum of all logits of a row is x times the sum of all rows of the weight.
     hidden_sum, weight_sum = hidden.sum(dim=0, dtype=wide), weight.sum(dim=0, dtype=wide)
-    low_sum = low * (hidden_sum @ weight_sum)
-    if with_gradient and (kernels := _whole_loss_kernels(hidden, weight)) is not None:
+    # low everywhere but at padding: what each class alike has, by the weight.
+    low_weights = low * weight_sum - missing * weight[pad_id].to(wide) if missing else low * weight_sum
+    low_sum = hidden_sum @ low_weights if missing else low * (hidden_sum @ weight_sum)
+    kernels = _whole_loss_kernels(hidden, weight) if with_gradient and not missing else None
+    if kernels is not None:
         by_hidden, by_weight, log_Z, true_logits = kernels.output_loss(hidden, weight, targets, high, low)
         return _summed(log_Z, true_logits, high, low_sum, by_hidden, by_weight)
     log_Z = torch.empty(hidden.shape[0], dtype=wide, device=hidden.device)
@@ -139,8 +180,10 @@ def loss_and_gradients(
         by_weight += logits.t() @ x
     if not with_gradient:
         return _summed(log_Z, true_logits, high, low_sum, None, None)
-    by_hidden -= (low * weight_sum).to(hidden.dtype)
+    by_hidden -= low_weights.to(hidden.dtype)
     by_weight -= low * hidden_sum
+    if missing:
+        by_weight[pad_id] += missing * hidden_sum
     return _summed(log_Z, true_logits, high, low_sum, by_hidden, by_weight)
 
 
@@ -203,6 +246,7 @@ def output_loss(
     eps_ls: float,
     *,
     pad_id: int,
+    spread: Spread = over_the_others,
 ) -> LossSum:
     """`label_smoothed_loss` of the output map's logits, of which only a block of rows exists at a time.
 
@@ -210,6 +254,7 @@ def output_loss(
         hidden: the decoder's output.
         weight: the output map's matrix.
         targets: true tokens; those equal to pad_id contribute nothing.
+        eps_ls, pad_id, spread: as there.
     """
     real = (targets != pad_id).flatten().nonzero()[:, 0]
     flat_hidden = hidden.reshape(-1, hidden.shape[-1]).index_select(0, real)
@@ -217,6 +262,6 @@ def output_loss(
     # Inside an autograd function gradients are always off: whether they are wanted is known only here.
     with_gradient = torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad)
     smoothed, nll = _OutputLoss.apply(  # type: ignore[no-untyped-call]
-        flat_hidden, weight, flat_targets, eps_ls, with_gradient
+        flat_hidden, weight, flat_targets, eps_ls, pad_id, spread, with_gradient
     )
     return LossSum(smoothed, nll, int(real.shape[0]))

@@ -11,6 +11,7 @@ all.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -104,6 +105,14 @@ class FlatAdam:
         """The master weights by name, as views."""
         return {part.name: part.of(self._master) for part in self._slices}
 
+    @torch.no_grad()
+    def set_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Sets the weights alone; names and shapes are the caller's to check."""
+        for name, view in self.weights().items():
+            view.copy_(weights[name])
+        if self._weights is not self._master:
+            self._weights.copy_(self._master)
+
     def moments(self) -> dict[str, Tensor]:
         """Adam's moments as `first.NAME` and `second.NAME`, as views."""
         first = {f"first.{p.name}": p.of(self._state["exp_avg"]) for p in self._slices}
@@ -112,11 +121,10 @@ class FlatAdam:
     @torch.no_grad()
     def load(self, weights: dict[str, Tensor], moments: dict[str, Tensor], steps: int) -> None:
         """Sets weights, moments and the number of updates; names and shapes are the caller's to check."""
-        for name, view in (self.weights() | self.moments()).items():
-            view.copy_((weights | moments)[name])
+        self.set_weights(weights)
+        for name, view in self.moments().items():
+            view.copy_(moments[name])
         self._state["step"].fill_(steps)
-        if self._weights is not self._master:
-            self._weights.copy_(self._master)
 
 
 def _layout(model: nn.Module) -> tuple[list[_Slice], list[nn.Parameter]]:

@@ -10,6 +10,7 @@ many updates at low rates do in a long one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 COOLED_DOWN = 0.05  # of the paper's rate, where the fall ends
@@ -28,11 +29,38 @@ class Cooldown:
         return 1.0 - (1.0 - COOLED_DOWN) * done
 
 
+@dataclass(frozen=True)
+class Decay:
+    """Another fall than the paper's after the warm-up, from the highest rate.
+
+    Attributes:
+        share: of the highest rate, when so much of what comes after the warm-up is done.
+        max_steps: the last update; the fall would be at its end one later, so that each update moves weights.
+    """
+
+    share: Callable[[float], float]
+    max_steps: int
+
+    def factor(self, step: int, warmup_steps: int) -> float:
+        """What the highest rate is multiplied by, after the warm-up."""
+        left = self.max_steps + 1 - warmup_steps
+        return self.share(min((step - warmup_steps) / left, 1.0))
+
+
 def learning_rate(
-    step: int, *, d_model: int, warmup_steps: int, factor: float = 1.0, cooldown: Cooldown | None = None
+    step: int,
+    *,
+    d_model: int,
+    warmup_steps: int,
+    factor: float = 1.0,
+    cooldown: Cooldown | None = None,
+    decay: Decay | None = None,
 ) -> float:
     """factor * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5), for step >= 1; less in a cooldown."""
     assert step >= 1, "steps are counted from 1"
+    if decay is not None and step > warmup_steps:
+        highest = float(factor * d_model**-0.5 * warmup_steps**-0.5)
+        return highest * decay.factor(step, warmup_steps)
     rate = float(factor * d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5))
     return rate if cooldown is None else rate * cooldown.factor(step)
 

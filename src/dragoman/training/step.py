@@ -25,9 +25,9 @@ from dragoman.recipe import Recipe
 from dragoman.text.subwords import Subwords
 from dragoman.training import explicit
 from dragoman.training.learner import Learner
-from dragoman.training.loss import output_loss
+from dragoman.training.loss import Spread, output_loss, over_the_others
 from dragoman.training.optimizer import FlatAdam
-from dragoman.training.schedule import Cooldown, learning_rate
+from dragoman.training.schedule import Cooldown, Decay, learning_rate
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,13 @@ def _rows(batch: Batch, rows: slice) -> Batch:
 
 
 def gradient(
-    model: Learner, optimizer: FlatAdam, batch: Batch, *, eps_ls: float, tokens_at_once: int
+    model: Learner,
+    optimizer: FlatAdam,
+    batch: Batch,
+    *,
+    eps_ls: float,
+    tokens_at_once: int,
+    spread: Spread = over_the_others,
 ) -> tuple[float, float]:
     """Leaves the gradient of the summed loss in the optimizer; returns the sums of loss and nll."""
     loss_sum = nll_sum = 0.0
@@ -104,20 +110,24 @@ def gradient(
     cut = list(pieces(batch, tokens_at_once))
     for number, piece in enumerate(cut, start=1):
         if kernels is not None and isinstance(model, Transformer):
-            smoothed, nll = explicit.loss_and_gradient(model, kernels, piece, eps_ls)
+            smoothed, nll = explicit.loss_and_gradient(model, kernels, piece, eps_ls, spread)
         else:
-            smoothed, nll = _by_autograd(model, optimizer, piece, eps_ls)
+            smoothed, nll = _by_autograd(model, optimizer, piece, eps_ls, spread)
         optimizer.gather(first=number == 1, last=number == len(cut))
         loss_sum += smoothed.item()
         nll_sum += nll.item()
     return loss_sum, nll_sum
 
 
-def _by_autograd(model: Learner, optimizer: FlatAdam, piece: Batch, eps_ls: float) -> tuple[Tensor, Tensor]:
+def _by_autograd(
+    model: Learner, optimizer: FlatAdam, piece: Batch, eps_ls: float, spread: Spread = over_the_others
+) -> tuple[Tensor, Tensor]:
     optimizer.zero_gradient()
     hidden = model.hidden(piece.source_ids, piece.target_input_ids)
     pad_id = model.config.pad_id
-    loss = output_loss(hidden, model.output_weight, piece.target_output_ids, eps_ls, pad_id=pad_id)
+    loss = output_loss(
+        hidden, model.output_weight, piece.target_output_ids, eps_ls, pad_id=pad_id, spread=spread
+    )
     loss.smoothed.backward()  # type: ignore[no-untyped-call]
     return loss.smoothed.detach(), loss.nll
 
@@ -135,7 +145,7 @@ def update(
     Raises:
         NonFiniteLoss: the loss or the gradient is infinite or not a number; no weight was changed.
     """
-    training = recipe.training
+    training, rules = recipe.training, recipe.training_rules
     torch.manual_seed(_seed(training.seed, step))
     model.train()
     loss_sum, nll_sum = gradient(
@@ -144,16 +154,20 @@ def update(
         batch,
         eps_ls=training.eps_ls,
         tokens_at_once=recipe.batch.tokens_at_once,
+        spread=rules.spread or over_the_others,
     )
     norm = optimizer.scale_gradient(1.0 / batch.target_tokens)
     if not (math.isfinite(loss_sum) and math.isfinite(norm)):
         raise _not_finite(batch, step, loss_sum, norm)
+    if rules.longest_gradient is not None and norm > rules.longest_gradient:
+        optimizer.scale_gradient(rules.longest_gradient / norm)
     rate = learning_rate(
         step,
         d_model=model.config.d_model,
         warmup_steps=recipe.optimizer.warmup_steps,
         factor=recipe.optimizer.factor,
         cooldown=cooldown,
+        decay=None if rules.decay is None else Decay(rules.decay, training.max_steps),
     )
     optimizer.step(rate)
     return Update(loss_sum / batch.target_tokens, nll_sum / batch.target_tokens, rate, norm)

@@ -10,7 +10,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -25,10 +25,12 @@ from dragoman.recipe import Recipe
 from dragoman.training import compiled
 from dragoman.training.checkpoint import Checkpoint, Place, kernels, save_checkpoint, threads
 from dragoman.training.events import Emit, Ended, Said, Saved, Started, Stepped, Validated, Validating
+from dragoman.training.following import average_for
+from dragoman.training.loss import over_the_others
 from dragoman.training.schedule import Cooldown, cooldown_due
 from dragoman.training.step import Update, gradient, optimizer_for, update
 from dragoman.training.stopping import StopRequest
-from dragoman.training.validation import dev_loss
+from dragoman.training.validation import DevLoss, dev_loss
 
 TEXT_DIGEST = "training text SHA-256"  # of the facts on the data
 RATE_WINDOW = 50  # updates that tokens a second are measured over
@@ -76,6 +78,7 @@ class Trainer:
         training = recipe.training
         self.model = task.facts.build(training.seed).to(task.device)
         self.optimizer = optimizer_for(self.model, recipe)
+        self.average = average_for(self.optimizer, recipe)
         self.place = Place(
             step=0,
             epoch=0,
@@ -93,7 +96,7 @@ class Trainer:
     def _go_on_from(self, checkpoint: Checkpoint) -> None:
         place = checkpoint.place
         self._check_same_run(checkpoint)
-        checkpoint.load_into(self.optimizer)
+        checkpoint.load_into(self.optimizer, self.average)
         before, now = (f"{place.threads} threads", place.kernels), (f"{threads()} threads", kernels())
         for was, has in zip(before, now, strict=True):
             if was and was != has:
@@ -120,8 +123,10 @@ class Trainer:
             raise VocabularyMismatch("the checkpoint is of other subwords", where=where, cure=cure)
         if then.config != now.config:
             raise CheckpointError("the checkpoint is of another size", where=where, cure=cure)
-        if then.recipe.departures != now.recipe.departures:
+        if then.recipe.departures.architecture != now.recipe.departures.architecture:
             raise CheckpointError("the checkpoint is of another architecture", where=where, cure=cure)
+        if then.recipe.departures != now.recipe.departures:
+            raise CheckpointError("the checkpoint is of other rules", where=where, cure=cure)
         if checkpoint.place.plan_digest != self.place.plan_digest:
             raise CheckpointError(
                 "the checkpoint counts other batches: corpus, budgets, max_length or seed have changed",
@@ -184,6 +189,8 @@ class Trainer:
         began, epoch, step = time.perf_counter(), self.place.epoch, self.place.step + 1
         cooldown = self._cooldown(clock.seconds())
         done = update(self.model, self.optimizer, batch, self.recipe, step, cooldown)
+        if self.average is not None:
+            self.average.follow(step)
         self._recent.append((time.perf_counter() - began, batch.source_tokens + batch.target_tokens))
         self.place = self.place.model_copy(
             update={"step": step, "epoch": cursor.epoch, "batch": cursor.batch}
@@ -254,9 +261,8 @@ class Trainer:
             return False
         self._validated_step = self.place.step
         self.emit(Validating(self.place.step))
-        batches = (batch.to(self.task.device) for batch in self.task.dev())
-        measured = dev_loss(self.model, batches, self.recipe.training.eps_ls)
-        bleu = None if self.task.translate_dev is None else self.task.translate_dev(self.model)
+        with nullcontext() if self.average is None else self.average.in_the_model():
+            measured, bleu = self._measured(self.task.dev())
         best = measured.loss < (math.inf if self.place.best_loss is None else self.place.best_loss)
         changes: dict[str, float | int] = {
             "validations_without_best": self.place.validations_without_best + 1
@@ -275,6 +281,13 @@ class Trainer:
         )
         return best
 
+    def _measured(self, dev: Iterator[Batch]) -> tuple[DevLoss, float | None]:
+        """Loss and BLEU of the model as it is."""
+        batches = (batch.to(self.task.device) for batch in dev)
+        spread = self.recipe.training_rules.spread or over_the_others
+        loss = dev_loss(self.model, batches, self.recipe.training.eps_ls, spread)
+        return loss, None if self.task.translate_dev is None else self.task.translate_dev(self.model)
+
     def _save(self, clock: _Clock, *, scheduled: bool) -> None:
         now = clock.seconds()
         changes: dict[str, float | bool] = {"seconds": now, "scheduled": scheduled}
@@ -287,6 +300,7 @@ class Trainer:
             self.optimizer,
             self.place,
             keep=self.recipe.training.keep_checkpoints,
+            average=self.average,
         )
         self._saved_step = self.place.step
         self.emit(Saved(self.place.step, name))

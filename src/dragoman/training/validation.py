@@ -13,7 +13,7 @@ import torch
 
 from dragoman.data.batches import Batch
 from dragoman.training.learner import Learner
-from dragoman.training.loss import output_loss
+from dragoman.training.loss import Spread, output_loss, over_the_others
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,9 @@ class DevLoss:
 
 
 @torch.no_grad()
-def dev_loss(model: Learner, batches: Iterable[Batch], eps_ls: float) -> DevLoss:
+def dev_loss(
+    model: Learner, batches: Iterable[Batch], eps_ls: float, spread: Spread = over_the_others
+) -> DevLoss:
     """Without dropout; the model is left in evaluation mode."""
     model.eval()
     loss_sum = nll_sum = 0.0
@@ -44,7 +46,12 @@ def dev_loss(model: Learner, batches: Iterable[Batch], eps_ls: float) -> DevLoss
     for batch in batches:
         hidden = model.hidden(batch.source_ids, batch.target_input_ids)
         loss = output_loss(
-            hidden, model.output_weight, batch.target_output_ids, eps_ls, pad_id=model.config.pad_id
+            hidden,
+            model.output_weight,
+            batch.target_output_ids,
+            eps_ls,
+            pad_id=model.config.pad_id,
+            spread=spread,
         )
         loss_sum += loss.smoothed.item()
         nll_sum += loss.nll.item()

@@ -3,21 +3,23 @@
 Paper: none (departures)
 
 A departure is a choice and its numbers; `parts.py` makes of it what a `Transformer` is built of. Two that decide the same
-thing cannot stand together.
+thing cannot stand together. Those of training and of search are values of the same kind, in `training_rules.py` and
+`search_rules.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dragoman.errors import ConfigError, first_fault
 from dragoman.model.config import ModelShape
 
-WHERE = "departures.architecture"
+Level = Literal["architecture", "training", "search"]
+
 POSITIONS = "how positions are told"
 NORMS, POST_NORM = "where the norms stand", "LayerNorm(x + Sublayer(x))"
 KEYS, KEYS_OF_EACH = "which heads share keys and values", "keys and values of each head's own"
@@ -33,6 +35,7 @@ class Choice(BaseModel):
 
     Attributes:
         name: what a recipe calls it.
+        level: which of a recipe's lists it is in.
         decides: what it is about; no other departure about the same stands beside it.
         instead_of: the paper's own choice.
         section: where the paper makes it.
@@ -42,6 +45,7 @@ class Choice(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
 
     name: str
+    level: ClassVar[Level] = "architecture"
     decides: ClassVar[str]
     instead_of: ClassVar[str]
     section: ClassVar[str]
@@ -66,7 +70,7 @@ class Choice(BaseModel):
             message, cure = f"{name} wants its {field}", f'give it: {{name = "{name}", {field} = ...}}'
         else:
             message, cure = f"{name}: {field} is {given!r}: {message}", "change the value"
-        return ConfigError(f"departure {message}", where=WHERE, cure=cure)
+        return ConfigError(f"departure {message}", where=where_of(cls.level), cure=cure)
 
     @property
     def numbers(self) -> dict[str, Any]:
@@ -322,6 +326,70 @@ class RelativePositions(Choice):
     source: ClassVar[str] = "Shaw et al. 2018"
 
 
+class NormEpsilon(Choice):
+    """Norms have another epsilon, which is added to the variance.
+
+    Attributes:
+        epsilon: 1e-5 in PyTorch and fairseq, 1e-9 in Marian.
+    """
+
+    name: Literal["norm_epsilon"] = "norm_epsilon"
+    epsilon: Annotated[float, Field(gt=0.0, le=1.0)]
+    decides: ClassVar[str] = "what is added to a variance"
+    instead_of: ClassVar[str] = "epsilon 1e-06"
+    section: ClassVar[str] = "3.1"
+    source: ClassVar[str] = "Paszke et al. 2019"
+
+
+class UnbiasedNorm(Choice):
+    """Norms divide by the deviation of a sample, counted by d_model - 1, to which epsilon is added."""
+
+    name: Literal["unbiased_norm"] = "unbiased_norm"
+    decides: ClassVar[str] = "what a norm is"
+    instead_of: ClassVar[str] = "LayerNorm"
+    section: ClassVar[str] = "3.1"
+    source: ClassVar[str] = "Rush 2018"
+
+
+class _Start(Choice):
+    """What the decoder is given before its first token."""
+
+    decides: ClassVar[str] = "what the decoder begins with"
+    instead_of: ClassVar[str] = "a row of its own, BOS"
+    section: ClassVar[str] = "3.1"
+
+
+class EndStart(_Start):
+    """The decoder begins with the row of the end mark."""
+
+    name: Literal["end_start"] = "end_start"
+    source: ClassVar[str] = "Ott et al. 2019"
+
+
+class PaddingStart(_Start):
+    """The decoder begins with the row of padding."""
+
+    name: Literal["padding_start"] = "padding_start"
+    source: ClassVar[str] = "Wolf et al. 2020"
+
+
+class ZeroStart(_Start):
+    """The decoder begins with a vector of zeros."""
+
+    name: Literal["zero_start"] = "zero_start"
+    source: ClassVar[str] = TENSOR2TENSOR
+
+
+class TargetSpace(Choice):
+    """A learned vector is added to each embedded source token; it stood for the language to translate into."""
+
+    name: Literal["target_space"] = "target_space"
+    decides: ClassVar[str] = "what is added to embedded sources"
+    instead_of: ClassVar[str] = "positions alone"
+    section: ClassVar[str] = "3.4"
+    source: ClassVar[str] = TENSOR2TENSOR
+
+
 Departure = (
     PreNorm
     | RMSNorm
@@ -340,14 +408,33 @@ Departure = (
     | OutputBias
     | QueryKeyNorm
     | RelativePositions
+    | NormEpsilon
+    | UnbiasedNorm
+    | EndStart
+    | PaddingStart
+    | ZeroStart
+    | TargetSpace
 )
 KINDS: dict[str, type[Departure]] = {kind.model_fields["name"].default: kind for kind in get_args(Departure)}
 
 
 def departures_of(value: object) -> tuple[Departure, ...]:
+    """Departures of the architecture as a recipe may write them, as values; see `listed`."""
+    return listed(value, KINDS, "architecture")
+
+
+AnyDeparture = TypeVar("AnyDeparture", bound=Choice)
+
+
+def listed(value: object, kinds: Mapping[str, type[AnyDeparture]], level: Level) -> tuple[AnyDeparture, ...]:
     """Departures as a recipe may write them, as values: names, tables with a name, or departures.
 
     A text is names with commas between them; one table is a list of one.
+
+    Args:
+        value: what stands in the recipe.
+        kinds: those that may stand there, by name.
+        level: the list they are in.
 
     Raises:
         ConfigError: there is no departure of that name, or a value of it is not usable.
@@ -356,31 +443,41 @@ def departures_of(value: object) -> tuple[Departure, ...]:
         case None:
             return ()
         case str():
-            return departures_of([name.strip() for name in value.split(",") if name.strip()])
+            names = [name.strip() for name in value.split(",") if name.strip()]
+            return listed(names, kinds, level)
         case list() | tuple():
-            return tuple(_departure_of(entry) for entry in value)
+            return tuple(_departure_of(entry, kinds, level) for entry in value)
         case _:
-            return (_departure_of(value),)
+            return (_departure_of(value, kinds, level),)
 
 
-def _departure_of(entry: object) -> Departure:
-    if isinstance(entry, Departure):
-        return entry
+def _departure_of(entry: object, kinds: Mapping[str, type[AnyDeparture]], level: Level) -> AnyDeparture:
+    if type(entry) in kinds.values():
+        return cast(AnyDeparture, entry)
     match entry:
         case str():
-            return _departure_of({"name": entry})
-        case {"name": str(name), **numbers} if name in KINDS:
+            return _departure_of({"name": entry}, kinds, level)
+        case {"name": str(name), **numbers} if name in kinds:
             given: dict[str, Any] = {str(field): number for field, number in numbers.items()}
-            return KINDS[name](**given)
+            return kinds[name](**given)
         case _:
-            raise _unknown(entry)
+            raise _unknown(entry, kinds, level)
 
 
-def _unknown(entry: object) -> ConfigError:
+def _unknown(entry: object, kinds: Mapping[str, type[Choice]], level: Level) -> ConfigError:
     entry = entry["name"] if isinstance(entry, dict) and entry.keys() == {"name"} else entry
+    elsewhere = " and ".join(where_of(other) for other in get_args(Level) if other != level)
+    of_level = "" if level == "architecture" else f" of {level}"
     return ConfigError(
-        f"there is no departure {entry!r}", where=WHERE, cure=f"the departures are {', '.join(KINDS)}"
+        f"there is no departure{of_level} {entry!r}",
+        where=where_of(level),
+        cure=f"the departures{of_level} are {', '.join(kinds)}; {elsewhere} have lists of their own",
     )
+
+
+def where_of(level: Level) -> str:
+    """The field of a recipe in which departures of a level are listed."""
+    return f"departures.{level}"
 
 
 def check_departures(departures: Sequence[Departure], shape: ModelShape, max_length: int = 1) -> None:
@@ -394,17 +491,33 @@ def check_departures(departures: Sequence[Departure], shape: ModelShape, max_len
     Raises:
         ConfigError: names the departures and the reason.
     """
-    for fault in _faults(departures, shape, max_length):
-        listed = ", ".join(map(str, departures))
-        raise ConfigError(fault, where=f"{WHERE} = {listed}", cure="leave one out, or change it")
+    refuse(departures, (departure.fault(shape, max_length) for departure in departures))
 
 
-def _faults(departures: Sequence[Departure], shape: ModelShape, max_length: int) -> Iterator[str]:
+def refuse(departures: Sequence[Choice], faults: Iterator[str | None]) -> None:
+    """Refuses two that decide the same thing, and the first that has a fault.
+
+    Args:
+        departures: of one level, in any order.
+        faults: of each of them, why it cannot be had.
+
+    Raises:
+        ConfigError: names the departures and the reason.
+    """
+    alone = (
+        f"departure {departure} cannot be had: {fault}"
+        for departure, fault in zip(departures, faults, strict=True)
+        if fault is not None
+    )
+    for fault in (*_at_odds(departures), *alone):
+        names = ", ".join(map(str, departures))
+        cure = "leave one out, or change it"
+        raise ConfigError(fault, where=f"{where_of(departures[0].level)} = {names}", cure=cure)
+
+
+def _at_odds(departures: Sequence[Choice]) -> Iterator[str]:
     for one, other in combinations(departures, 2):
         if one.name == other.name:
             yield f"departure {one.name} is named twice"
         elif one.decides == other.decides:
             yield f"departures {one.name} and {other.name} do not go together: both say {one.decides}"
-    for departure in departures:
-        if (fault := departure.fault(shape, max_length)) is not None:
-            yield f"departure {departure} cannot be had: {fault}"

@@ -20,7 +20,7 @@ from dragoman.model.config import ModelConfig, ModelShape
 from dragoman.model.embedding import Embedding
 from dragoman.model.feed_forward import FeedForward
 from dragoman.model.parts import PAPER, Build, Parts
-from dragoman.model.residual import PostNorm, layer_norm
+from dragoman.model.residual import LAYER_NORM_EPSILON, PostNorm, layer_norm
 from dragoman.model.transformer import INITIAL_SEED, Transformer
 from dragoman.variants import departures as asked
 from dragoman.variants.attention import NONE, OpenAttention, OpenAttentionToSource, Pieces
@@ -37,6 +37,9 @@ from dragoman.variants.query_key_norm import QueryKeyNorm
 from dragoman.variants.relative_position import RelativePositions
 from dragoman.variants.rms_norm import rms_norm
 from dragoman.variants.rope import Rotation
+from dragoman.variants.start import STARTS
+from dragoman.variants.target_space import TargetSpace
+from dragoman.variants.unbiased_norm import UnbiasedNorm
 
 Norm = Callable[[int], nn.Module]
 
@@ -50,18 +53,22 @@ class _Plan:
     """What the departures have to say, each place as the paper has it until one says otherwise.
 
     Attributes:
-        norm: width -> norm, wherever one stands.
+        norm: (width, epsilon) -> norm, wherever one stands.
+        epsilon: of each.
         residual: what joins a sub-layer to its input, made with a norm.
         ends_in_norm: a norm follows the last layer of each stack.
         feed_forward: the position-wise network, made with a probability of dropout inside.
         P_inner: that probability.
         encoder, decoder, across: pieces of attention in the encoder, in the decoder over itself, and over the encoder's
             output.
-        output: (vocab_size, d_model) -> the embedding whose matrix is the output map's.
+        start: what the decoder begins with, of `STARTS`.
+        has_output_bias: on the logits.
+        encoder_start: what embedded sources go through.
         position: d_model -> what adds positions to embeddings.
     """
 
-    norm: Norm = layer_norm
+    norm: Callable[[int, float], nn.Module] = layer_norm
+    epsilon: float = LAYER_NORM_EPSILON
     residual: Callable[[ModelShape, Norm], nn.Module] = PostNorm
     ends_in_norm: bool = False
     feed_forward: Callable[[ModelShape, float], nn.Module] = _feed_forward
@@ -69,7 +76,9 @@ class _Plan:
     encoder: Pieces = NONE
     decoder: Pieces = NONE
     across: Pieces = NONE
-    output: Callable[[int, int], nn.Module] = Embedding
+    start: str | None = None
+    has_output_bias: bool = False
+    encoder_start: Build = PAPER.encoder_start
     position: Callable[[int], nn.Module] = PAPER.position
 
     def with_attention_over_itself(self, **pieces: Any) -> _Plan:
@@ -86,16 +95,22 @@ class _Plan:
         return replace(plan, encoder=replace(self.encoder, **pieces))
 
     def parts(self) -> Parts:
+        def norm(d_model: int) -> nn.Module:
+            return self.norm(d_model, self.epsilon)
+
+        plain, biased = (Embedding, BiasedEmbedding) if self.start is None else STARTS[self.start]
         return replace(
             PAPER,
             attention=_attention(self.encoder, OpenAttention),
             decoder_attention=_attention(self.decoder, OpenAttention),
             cross_attention=_attention(self.across, OpenAttentionToSource),
             feed_forward=lambda shape: self.feed_forward(shape, self.P_inner),
-            output=self.output,
+            embedding=plain,
+            output=biased if self.has_output_bias else plain,
+            encoder_start=self.encoder_start,
             position=self.position,
-            residual=lambda shape: self.residual(shape, self.norm),
-            stack_end=ending_in(self.norm) if self.ends_in_norm else PAPER.stack_end,
+            residual=lambda shape: self.residual(shape, norm),
+            stack_end=ending_in(norm) if self.ends_in_norm else PAPER.stack_end,
         )
 
 
@@ -107,6 +122,11 @@ def _attention(pieces: Pieces, kind: type[OpenAttention]) -> Build:
 def parts_of(departures: Sequence[Departure]) -> Parts:
     """The paper's parts but for what the departures replace. Whether they go together is not looked at here."""
     return reduce(_with, departures, _Plan()).parts() if departures else PAPER
+
+
+def for_kernels(departures: Sequence[Departure]) -> bool:
+    """Whether the kernels in C++, made for the paper's parts, compute these too: where no more than a number is another."""
+    return all(isinstance(departure, asked.NormEpsilon) for departure in departures)
 
 
 def _with(plan: _Plan, departure: Departure) -> _Plan:
@@ -143,12 +163,20 @@ def _with(plan: _Plan, departure: Departure) -> _Plan:
         case asked.ProjectionBiases():
             return plan.with_attention_everywhere(has_biases=True)
         case asked.OutputBias():
-            return replace(plan, output=BiasedEmbedding)
+            return replace(plan, has_output_bias=True)
         case asked.QueryKeyNorm(length=length):
             return plan.with_attention_everywhere(norm=lambda shape: QueryKeyNorm(shape.d_k, length))
         case asked.RelativePositions(farthest=farthest):
             plan = plan.with_attention_over_itself(relative=lambda shape: RelativePositions(shape, farthest))
             return replace(plan, position=NoPosition)
+        case asked.NormEpsilon(epsilon=epsilon):
+            return replace(plan, epsilon=epsilon)
+        case asked.UnbiasedNorm():
+            return replace(plan, norm=UnbiasedNorm)
+        case asked.EndStart() | asked.PaddingStart() | asked.ZeroStart():
+            return replace(plan, start=departure.name)
+        case asked.TargetSpace():
+            return replace(plan, encoder_start=TargetSpace)
         case _:
             assert_never(departure)
 

@@ -11,6 +11,6 @@ from torch import nn
 from dragoman.model.residual import LAYER_NORM_EPSILON
 
 
-def rms_norm(d_model: int) -> nn.RMSNorm:
+def rms_norm(d_model: int, epsilon: float = LAYER_NORM_EPSILON) -> nn.RMSNorm:
     """x / sqrt(mean(x^2) + epsilon) * gain over the width; the gain begins at 1."""
-    return nn.RMSNorm(d_model, eps=LAYER_NORM_EPSILON)
+    return nn.RMSNorm(d_model, eps=epsilon)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from command_line import done, refused
 
-from dragoman.search import beam, greedy, length
+from dragoman.recipes.systems import SYSTEMS
+from dragoman.search import length
 
 
 @pytest.mark.parametrize("name", ["base", "big", "big-en-fr"])
@@ -41,8 +42,7 @@ def test_as_json():
 
 
 def test_code_that_is_another_is_told_of_a_recipe(monkeypatch):
-    for module in (length, beam, greedy):
-        monkeypatch.setattr(module, "length_penalty", lambda n, alpha: float(n**alpha))
+    monkeypatch.setattr(length, "length_penalty", lambda n, alpha: float(n**alpha))
     lines = done("fidelity", "base").lines
     assert lines[-2:] == ["departures: 1", "  length penalty n^alpha (paper ((5 + n) / 6)^alpha, 6.1)"]
     assert "recipe length penalty n^alpha" in done("recipe", "show", "base").err
@@ -53,9 +53,29 @@ def test_of_a_run_and_its_model_and_what_has_changed_since(lab, monkeypatch):
     assert run.out == model.out
     assert run.lines[0] == "Vaswani et al. 2017: architecture and recipe as published, scale: test"
     assert run.err == ""
-    for module in (length, beam, greedy):
-        monkeypatch.setattr(module, "length_penalty", lambda n, alpha: float(n**alpha))
+    monkeypatch.setattr(length, "length_penalty", lambda n, alpha: float(n**alpha))
     assert "when this model was trained, length penalty was not n^alpha" in done("fidelity", lab.run).err
+
+
+def test_like_another_system_and_where_that_was_read():
+    lines = done("fidelity", "--like", "joeynmt").lines
+    assert "scale: joeynmt-base" in lines[0]
+    assert "  departure     3.1    norm place                  before the sub-layer  [paper: after the sum]" in lines
+    at = lines.index("what it does otherwise still:")
+    assert lines[at - 1].startswith("read from: github.com/joeynmt/joeynmt, ")
+    assert lines[at + 1 :] == [f"  {said}" for said in SYSTEMS["joeynmt"]().not_expressed]
+
+
+def test_like_as_json_and_with_a_field_changed():
+    changed = ("--set", "departures.search=none")
+    record = done("fidelity", "--like", "joeynmt", *changed, "--json").json
+    system = SYSTEMS["joeynmt"]()
+    assert (record["kind"], record["name"], record["source"]) == ("system", "joeynmt-base", system.source)
+    assert record["not_expressed"] == list(system.not_expressed)
+    assert any(said.startswith("smoothing form") for said in record["departures"])
+    assert not any("max_extra" in said for said in record["departures"])
+    plain = done("fidelity", "base", "--json").json
+    assert (plain["source"], plain["not_expressed"]) == (None, [])
 
 
 @pytest.mark.parametrize(
@@ -65,6 +85,10 @@ def test_of_a_run_and_its_model_and_what_has_changed_since(lab, monkeypatch):
         (["missing.toml"], ["missing.toml"]),
         (["base", "--set", "frob"], ["section.field=value"]),
         (["base", "--set", "model.frob=1"], ["model.frob"]),
+        (["--like", "frob"], ["frob", *SYSTEMS]),
+        (["base", "--like", "torch"], ["one of RECIPE|MODEL|RUN and --like"]),
+        ([], ["one of RECIPE|MODEL|RUN and --like"]),
+        (["--like", "torch", "--set", "frob"], ["section.field=value"]),
     ],
 )
 def test_what_is_no_recipe_is_refused(arguments, said):

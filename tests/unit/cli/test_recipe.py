@@ -7,9 +7,11 @@ from command_line import done, refused
 
 from dragoman.recipe import Recipe
 from dragoman.recipes.named import all_recipes, recipe_named
+from dragoman.recipes.systems import system_recipes
 from dragoman.standing import standing
 
-NAMES = [recipe.name for recipe in all_recipes()]
+RECIPES = [*all_recipes(), *system_recipes()]
+NAMES = [recipe.name for recipe in RECIPES]
 
 
 def test_list_has_a_line_for_each():
@@ -19,7 +21,7 @@ def test_list_has_a_line_for_each():
 
 
 def test_list_as_json_is_every_field():
-    assert [Recipe(**record) for record in done("recipe", "list", "--json").json] == all_recipes()
+    assert [Recipe(**record) for record in done("recipe", "list", "--json").json] == RECIPES
 
 
 @pytest.mark.parametrize("name", NAMES)

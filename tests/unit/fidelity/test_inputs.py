@@ -29,6 +29,7 @@ EXPECTED = {choice.name: choice.expected for choice in ARCHITECTURE}
 SHAPE = ModelShape(d_model=64, h=4)
 PROBES = {
     "embedding scale": inputs.embedding_scale,
+    "encoder input": inputs.encoder_input,
     "embedding tying": inputs.embedding_tying,
     "output map": inputs.output_map,
     "position place": inputs.position_place,
@@ -245,7 +246,7 @@ def test_projections_by_their_own_sizes_are_another_initializer(place):
 
 def test_the_first_token(monkeypatch):
     assert inputs.decoder_input() == EXPECTED["decoder input"]
-    assert differing(built(Parts(embedding=other_parts.ZeroStart))) == {"start token": "BOS, a zero vector"}
+    assert differing(built(Parts(embedding=other_parts.ZeroStart))) == {"start token": "a zero vector"}
     monkeypatch.setattr(Subwords, "BOS_ID", Subwords.PAD_ID)
     assert differing(built()) == {"start token": "padding, an ordinary row"}
 

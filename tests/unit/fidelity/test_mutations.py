@@ -24,7 +24,7 @@ from dragoman.model.parts import PAPER, Parts
 from dragoman.model.residual import PostNorm, layer_norm
 from dragoman.model.transformer import Transformer
 from dragoman.recipes.named import base
-from dragoman.search import beam, greedy, length, task
+from dragoman.search import length, task
 from dragoman.training import explicit, loss, step
 from dragoman.training.optimizer import FlatAdam
 
@@ -45,8 +45,7 @@ def other_wavelengths(patch: Patch) -> Parts:
 
 def penalty_by_length(patch: Patch) -> Parts:
     """log P / n^alpha, as fairseq, Marian and CTranslate2 have it."""
-    for module in (length, beam, greedy):
-        patch.setattr(module, "length_penalty", lambda length, alpha: float(length**alpha))
+    patch.setattr(length, "length_penalty", lambda length, alpha: float(length**alpha))
     return PAPER
 
 
@@ -54,11 +53,9 @@ def smoothing_over_all(patch: Patch) -> Parts:
     """eps_ls spread over all V classes, as torch.nn.CrossEntropyLoss does: the true one keeps 1 - eps + eps / V."""
     ours = loss.loss_and_gradients
 
-    def over_all(
-        hidden: Tensor, weight: Tensor, targets: Tensor, eps_ls: float, *, with_gradient: bool
-    ) -> Any:
+    def over_all(hidden: Tensor, weight: Tensor, targets: Tensor, eps_ls: float, **rest: Any) -> Any:
         V = weight.shape[0]
-        return ours(hidden, weight, targets, eps_ls * (V - 1) / V, with_gradient=with_gradient)
+        return ours(hidden, weight, targets, eps_ls * (V - 1) / V, **rest)
 
     for module in (loss, explicit):
         patch.setattr(module, "loss_and_gradients", over_all)
@@ -136,7 +133,7 @@ def longer_outputs(patch: Patch) -> Parts:
     """Up to 100 tokens over the source, as tensor2tensor has it today."""
     ours = length.length_limits
 
-    def limits(source_lengths: Sequence[int], *, max_extra: int, min_length: int) -> list[int]:
+    def limits(source_lengths: Sequence[int], *, min_length: int, **_rest: Any) -> list[int]:
         return ours(source_lengths, max_extra=100, min_length=min_length)
 
     patch.setattr(task, "length_limits", limits)
@@ -147,7 +144,13 @@ def mean_of_means(patch: Patch) -> Parts:
     """The mean of a piece's tokens, and then the mean of the pieces: tokens of short pieces count more."""
 
     def gradient(
-        model: Transformer, optimizer: FlatAdam, batch: Batch, *, eps_ls: float, tokens_at_once: int
+        model: Transformer,
+        optimizer: FlatAdam,
+        batch: Batch,
+        *,
+        eps_ls: float,
+        tokens_at_once: int,
+        **_rest: Any,
     ) -> tuple[float, float]:
         cut = list(step.pieces(batch, tokens_at_once))
         for number, piece in enumerate(cut, start=1):

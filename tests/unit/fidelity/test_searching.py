@@ -6,6 +6,7 @@ Paper: 6.1
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,9 +20,11 @@ from dragoman.model.config import ModelShape
 from dragoman.model.parts import PAPER
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import SearchSection
-from dragoman.search import beam, greedy, length, task
+from dragoman.search import beam, length, task
 from dragoman.search.beam import search_of
 from dragoman.search.options import SearchOptions
+from dragoman.variants.power_penalty import power_penalty
+from dragoman.variants.search_rules import SearchRules
 
 EARLY = "as soon as no live prefix can win"
 
@@ -48,17 +51,28 @@ def test_the_papers_rules(model):
     ids=["n^alpha", "none", "other alpha", "other form", "n - 1"],
 )
 def test_other_penalties(monkeypatch, model, penalty, said):
-    for module in (length, beam, greedy):
-        monkeypatch.setattr(module, "length_penalty", penalty)
+    monkeypatch.setattr(length, "length_penalty", penalty)
     assert probes.length_penalty(model) == said
 
 
-@pytest.mark.parametrize("module", [greedy, beam, length], ids=lambda module: module.__name__)
-def test_one_search_among_many_that_is_another(monkeypatch, model, module):
-    """The kernels' search takes its penalties from the table in `length`."""
-    if module is length and native.kernels() is None:
+def by_length(search: Any) -> Any:
+    """The search with the penalty n^alpha, whatever it is asked for."""
+
+    def searched(*given: Any) -> Any:
+        *rest, task = given
+        options = replace(task.options, penalty=lambda n, alpha: float(n**alpha))
+        return search(*rest, replace(task, options=options))
+
+    return searched
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [(beam, "greedy_search"), (beam, "_beam_search"), (probes, "search_all")]
+)
+def test_one_search_among_many_that_is_another(monkeypatch, model, module, name):
+    if name == "search_all" and native.kernels() is None:
         pytest.skip("no kernels here")
-    monkeypatch.setattr(module, "length_penalty", lambda n, alpha: float(n**alpha))
+    monkeypatch.setattr(module, name, by_length(getattr(module, name)))
     assert set(probes.length_penalty(model).split(" / ")) >= {"n^alpha"}
     assert probes.length_penalty(model) != "n^alpha"
 
@@ -81,11 +95,28 @@ def test_the_numbers_are_those_of_the_recipe(beam_size, alpha, max_extra):
 
 
 def test_a_limit_of_another_length(monkeypatch):
-    def limits(source_lengths: Any, *, max_extra: int, min_length: int) -> list[int]:
+    def limits(source_lengths: Any, **_rest: Any) -> list[int]:
         return [2 * S + 10 for S in source_lengths]
 
     monkeypatch.setattr(task, "length_limits", limits)
-    assert probes.search_measured(SearchSection()).max_extra == 17
+    assert probes.search_measured(SearchSection()).max_extra == "2 S + 10"
+
+
+@pytest.mark.parametrize(
+    ("rules", "penalty", "said"),
+    [
+        (SearchRules(penalty=power_penalty), "n^alpha", 50),
+        (SearchRules(limit=lambda S: 200), "((5 + n) / 6)^alpha", "200 in all"),
+        (SearchRules(penalty=power_penalty, limit=lambda S: 3 * S), "n^alpha", "3 S"),
+    ],
+    ids=["penalty", "limit", "both"],
+)
+def test_rules_that_were_asked_for_are_measured(model, rules, penalty, said):
+    assert probes.length_penalty(model, rules) == penalty
+    assert probes.end_of_search(rules) == EARLY
+    found = probes.search_measured(SearchSection(alpha=0.7), rules, penalty)
+    assert found.alpha == pytest.approx(0.7, abs=1e-9)
+    assert (found.beam_size, found.max_extra) == (4, said)
 
 
 def test_a_search_that_does_not_keep_to_its_limit(monkeypatch):

@@ -100,7 +100,9 @@ def test_the_rules_of_training_are_found_for_other_matrices(sizes):
 def with_loss(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
     """Trains by autograd with a loss of written-out probabilities: `change` gives q from eps, V and the true one."""
 
-    def output_loss(hidden: Tensor, weight: Tensor, targets: Tensor, eps_ls: float, *, pad_id: int) -> Any:
+    def output_loss(
+        hidden: Tensor, weight: Tensor, targets: Tensor, eps_ls: float, *, pad_id: int, **_rest: Any
+    ) -> Any:
         kept = targets != pad_id
         log_p = (hidden @ weight.T)[kept].log_softmax(dim=-1)
         q = change(torch.nn.functional.one_hot(targets[kept], V).float(), eps_ls)
@@ -238,7 +240,7 @@ def test_rates_are_equation_3_times_the_factor(warmup, factor):
     ids=["constant", "by hand", "no warm-up", "no fall"],
 )
 def test_other_rates(monkeypatch, rate):
-    def learning_rate(step: int, *, d_model: int, warmup_steps: int, factor: float, cooldown: Any) -> float:
+    def learning_rate(step: int, *, d_model: int, warmup_steps: int, **_rest: Any) -> float:
         return rate(step, d_model, warmup_steps)
 
     monkeypatch.setattr(step, "learning_rate", learning_rate)
@@ -253,14 +255,14 @@ def test_a_rate_that_the_optimizer_does_not_keep_to(monkeypatch):
 
 
 def test_averaging(monkeypatch):
-    assert probes.averaging() == "plain mean of checkpoints"
+    assert probes.averaging(model_of(), base()) == "plain mean of checkpoints"
     ours = averaging.mean_weights
 
     def the_last(models: Any) -> Any:
         return ours(list(models)[-1:])
 
     monkeypatch.setattr(probes, "mean_weights", the_last)
-    assert probes.averaging() == "another mean of checkpoints"
+    assert probes.averaging(model_of(), base()) == "another mean of checkpoints"
 
 
 def test_nothing_is_left_changed():

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import ConfigError
-from dragoman.search.length import length_limits, length_penalty, penalty_table, score_bounds
+from dragoman.search.length import Penalty, length_limits, length_penalty, penalty_table, score_bounds
+from dragoman.variants.power_penalty import power_penalty
 
 CPU = torch.device("cpu")
 
@@ -51,19 +52,20 @@ def test_table_holds_the_same_numbers(longest: int, alpha: float) -> None:
     st.integers(1, 20),
     st.integers(1, 20),
     st.sampled_from([-1.0, -0.3, 0.0, 0.6, 1.0, 2.0]),
+    st.sampled_from([length_penalty, power_penalty]),
 )
 def test_no_continuation_exceeds_the_bound(
-    log_probability: float, loss: float, length: int, more: int, alpha: float
+    log_probability: float, loss: float, length: int, more: int, alpha: float, penalty: Penalty
 ) -> None:
     limit = length + 20
     bound = score_bounds(
         torch.tensor([log_probability], dtype=torch.float64),
         length=length,
         limits=torch.tensor([limit]),
-        penalties=penalty_table(limit + 1, alpha=alpha, device=CPU),
+        penalties=penalty_table(limit + 1, alpha=alpha, device=CPU, penalty=penalty),
         alpha=alpha,
     )
-    score = (log_probability - loss) / length_penalty(length + more, alpha)
+    score = (log_probability - loss) / penalty(length + more, alpha)
     assert score <= float(bound) + 1e-12
 
 
@@ -95,6 +97,12 @@ def test_limits_count_from_the_source() -> None:
     assert length_limits([1, 7, 30], max_extra=50, min_length=1) == [51, 57, 80]
     assert length_limits([4], max_extra=0, min_length=4) == [4]
     assert length_limits([], max_extra=50, min_length=1) == []
+
+
+def test_a_limit_of_another_rule() -> None:
+    assert length_limits([1, 7], max_extra=50, min_length=1, limit=lambda S: 3 * S) == [3, 21]
+    with pytest.raises(ConfigError, match="min_length 4 is above the length limit 3"):
+        length_limits([7, 1], max_extra=50, min_length=4, limit=lambda S: 3 * S)
 
 
 @pytest.mark.parametrize("length", [0, -3])

@@ -6,33 +6,36 @@ from pathlib import Path
 
 import pytest
 import torch
-from departing import EACH, FEWER
+from departing import EACH, FEWER, SECTIONS, SERVED
 from tiny_runs import last_checkpoint, logged, make_task, state_digests, terminate_at, tiny_recipe
 
 from dragoman.bundle import open_bundle, read_manifest
 from dragoman.data.batches import Cursor
 from dragoman.errors import CheckpointError, ConfigError
 from dragoman.pipeline import average, train
-from dragoman.recipe import DepartureSection, Recipe
+from dragoman.recipe import Recipe
 from dragoman.training.averaging import average_checkpoints
 from dragoman.training.step import optimizer_for, update
 from dragoman.training.trainer import Trainer
 from dragoman.translator import Translator
 from dragoman.variants.departures import KINDS
+from dragoman.variants.search_rules import SEARCH_KINDS
+from dragoman.variants.training_rules import TRAINING_KINDS
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
 
+ALL_KINDS = {*KINDS, *TRAINING_KINDS, *SEARCH_KINDS}
 UNITS = ["one two three", "twelve", "", "six seven eight nine ten"]
 
 
 def recipe_with(name: str, *changes: str) -> Recipe:
-    """Sizes that every departure can be had with."""
+    """Sizes and limits that every departure can be had with."""
     sizes = ("model.h=4", "model.d_k=6", "model.d_v=4", "training.max_steps=6", "training.checkpoint_steps=2")
-    departures = DepartureSection(architecture=EACH[name])
-    return tiny_recipe(*sizes, *changes).model_copy(update={"departures": departures})
+    short = "optimizer.warmup_steps=3"
+    return Recipe(**{**dict(tiny_recipe(*sizes, short, *changes)), "departures": SECTIONS[name]})
 
 
-@pytest.fixture(scope="module", params=FEWER)
+@pytest.fixture(scope="module", params=SECTIONS)
 def run(request, small_corpus, tmp_path_factory) -> Path:
     """A finished run of six updates with these departures; not to be changed."""
     out = tmp_path_factory.mktemp("departing") / "run"
@@ -41,21 +44,21 @@ def run(request, small_corpus, tmp_path_factory) -> Path:
 
 
 def name_of(run: Path) -> str:
-    found = Recipe.from_file(run / "recipe.toml").departures.architecture
-    return next(name for name, made in EACH.items() if made == found)
+    found = Recipe.from_file(run / "recipe.toml").departures
+    return next(name for name, made in SECTIONS.items() if made == found)
 
 
 def test_a_bundle_records_and_restores_them(run):
-    departures = EACH[name_of(run)]
+    departures = SECTIONS[name_of(run)].all
     manifest = read_manifest(run / "model")
     told = [text.split(" ")[0] for text in manifest.departures]
-    assert [name for name in told if name in KINDS] == [d.name for d in departures]
+    assert [name for name in told if name in ALL_KINDS] == [d.name for d in departures]
     assert len(told) > len(departures), "what is asked for is also measured"
     assert all(f"{d.name} of {d.source}" in manifest.standing for d in departures)
     card = (run / "model" / "README.md").read_text(encoding="utf-8")
     assert all(text in card for text in manifest.departures)
     opened = open_bundle(run / "model")
-    assert opened.facts.recipe.departures.architecture == departures
+    assert opened.facts.recipe.departures.all == departures
     weights, model = opened.weights(), opened.model()
     assert all(torch.equal(parameter, weights[name]) for name, parameter in model.named_parameters())
 
@@ -93,6 +96,8 @@ def test_translating_by_beam_greedily_by_sampling_and_what_is_reported(run):
 
 def test_number_formats_of_translating(run):
     """The kernels' own formats are not for other parts: bf16 is PyTorch's, int8 is refused, auto is fp32."""
+    if name_of(run) not in EACH or name_of(run) in SERVED:
+        return
     assert Translator.load(run, precision="bf16").model.dtype == torch.bfloat16
     auto = Translator.load(run, precision="auto")
     assert (auto.model.dtype, auto.products) == (torch.float32, "fp32")
@@ -104,7 +109,7 @@ def test_number_formats_of_translating(run):
 @pytest.mark.parametrize("name", FEWER)
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_the_loss_falls(name, precision, small_corpus, tmp_path):
-    recipe = recipe_with(name, f"training.precision={precision}")
+    recipe = recipe_with(name, f"training.precision={precision}", "optimizer.warmup_steps=20")
     task = make_task(small_corpus, tmp_path, recipe)
     model = task.facts.build(1)
     shape = {"h": 4, "d_k": 6, "d_v": 4}
@@ -123,6 +128,24 @@ def test_a_run_cannot_go_on_with_others(small_corpus, tmp_path):
     assert "it is pre_norm, not none" in str(caught.value)
     recipe = recipe_with("pre_norm").with_changes(["departures.architecture=none"])
     with pytest.raises(CheckpointError, match="another architecture"):
+        Trainer(
+            make_task(small_corpus, tmp_path, recipe),
+            recipe,
+            lambda _event: None,
+            resume=last_checkpoint(tmp_path / "run"),
+        )
+
+
+def test_a_run_that_goes_on_keeps_its_rules(small_corpus, tmp_path):
+    train(small_corpus, tmp_path / "run", recipe=recipe_with("linear_decay"))
+    for change, said in (
+        ("departures.training=cosine_decay", "it is linear_decay\\(to=0.0\\), not cosine_decay"),
+        ("training.max_steps=8", "the rate falls until update 6"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            train(small_corpus, tmp_path / "run", resume=True, changes=[change])
+    recipe = recipe_with("cosine_decay")
+    with pytest.raises(CheckpointError, match="of other rules"):
         Trainer(
             make_task(small_corpus, tmp_path, recipe),
             recipe,
