@@ -248,21 +248,21 @@ def rate_measured(model: Transformer, recipe: Recipe) -> RateMeasured:
     warmup, d_model = recipe.optimizer.warmup_steps, model.config.d_model
     first, highest = (_rate(model, recipe, step) for step in (max(1, warmup // 2), warmup))
     factor = highest * d_model**0.5 * warmup**0.5
-    rises = math.isclose(first / highest, max(1, warmup // 2) / warmup, rel_tol=TOLERANCE)
-    left = recipe.training.max_steps - warmup
-    after = sorted(
-        {2 * warmup, 9 * warmup} | ({warmup + left // 4, warmup + 3 * left // 4} if left > 3 else set())
-    )
-    shares = {step: _rate(model, recipe, step) / highest for step in after}
-    if not rises:
+    if not math.isclose(first, highest * max(1, warmup // 2) / warmup, rel_tol=TOLERANCE):
         return RateMeasured("another", factor)
+    shares = {step: _rate(model, recipe, step) / highest for step in (2 * warmup, 9 * warmup)}
     if all(math.isclose(share, (warmup / step) ** 0.5, rel_tol=TOLERANCE) for step, share in shares.items()):
         return RateMeasured("d_model^-0.5 min(step^-0.5, step warmup_steps^-1.5)", factor)
+    left = recipe.training.max_steps - warmup
+    if left < 4:
+        return RateMeasured("another", factor)
+    for step in (warmup + left // 4, warmup + 3 * left // 4):
+        shares[step] = _rate(model, recipe, step) / highest
     return RateMeasured(_fall(shares, warmup, recipe.training.max_steps), factor)
 
 
 def _fall(shares: dict[int, float], warmup: int, max_steps: int) -> str:
-    """Which curve the shares of the highest rate are on, from 1 to some end."""
+    """Which curve the shares of the highest rate are on, from 1 at the end of the warm-up to some end."""
     done = {step: min((step - warmup) / (max_steps + 1 - warmup), 1.0) for step in shares}
     curves: dict[str, Callable[[float], float]] = {
         "linear after the warm-up": lambda d: d,
@@ -271,7 +271,7 @@ def _fall(shares: dict[int, float], warmup: int, max_steps: int) -> str:
     for said, fallen in curves.items():
         last = max(shares)
         drop = (1.0 - shares[last]) / fallen(done[last])
-        if all(abs(1.0 - drop * fallen(done[s]) - share) < TOLERANCE for s, share in shares.items()):
+        if drop > TOLERANCE and all(abs(1.0 - drop * fallen(done[s]) - share) < TOLERANCE for s, share in shares.items()):
             return said if abs(drop - 1.0) < TOLERANCE else f"{said}, to {1.0 - drop:.3g}"
     return "another"
 
