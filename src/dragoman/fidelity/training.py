@@ -271,7 +271,9 @@ def _fall(shares: dict[int, float], warmup: int, max_steps: int) -> str:
     for said, fallen in curves.items():
         last = max(shares)
         drop = (1.0 - shares[last]) / fallen(done[last])
-        if drop > TOLERANCE and all(abs(1.0 - drop * fallen(done[s]) - share) < TOLERANCE for s, share in shares.items()):
+        if drop > TOLERANCE and all(
+            abs(1.0 - drop * fallen(done[s]) - share) < TOLERANCE for s, share in shares.items()
+        ):
             return said if abs(drop - 1.0) < TOLERANCE else f"{said}, to {1.0 - drop:.3g}"
     return "another"
 

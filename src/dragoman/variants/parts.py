@@ -125,7 +125,7 @@ def parts_of(departures: Sequence[Departure]) -> Parts:
 
 
 def for_kernels(departures: Sequence[Departure]) -> bool:
-    """Whether the kernels in C++, made for the paper's parts, compute these too: where no more than a number is another."""
+    """Whether the kernels in C++, made for the paper's parts, compute these too: only a number is another."""
     return all(isinstance(departure, asked.NormEpsilon) for departure in departures)
 
 

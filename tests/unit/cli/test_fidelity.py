@@ -60,7 +60,10 @@ def test_of_a_run_and_its_model_and_what_has_changed_since(lab, monkeypatch):
 def test_like_another_system_and_where_that_was_read():
     lines = done("fidelity", "--like", "joeynmt").lines
     assert "scale: joeynmt-base" in lines[0]
-    assert "  departure     3.1    norm place                  before the sub-layer  [paper: after the sum]" in lines
+    assert (
+        "  departure     3.1    norm place                  before the sub-layer  [paper: after the sum]"
+        in lines
+    )
     at = lines.index("what it does otherwise still:")
     assert lines[at - 1].startswith("read from: github.com/joeynmt/joeynmt, ")
     assert lines[at + 1 :] == [f"  {said}" for said in SYSTEMS["joeynmt"]().not_expressed]

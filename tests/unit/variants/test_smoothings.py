@@ -120,6 +120,7 @@ def test_the_gradient_that_is_written_out_is_autograds(name, precision, small_co
     torch.testing.assert_close(weights[0][1], weights[1][1], rtol=0.0, atol=tolerance * largest)
 
 
+@torch.no_grad()
 def test_a_model_of_ours_is_another_by_each():
     model = build(CONFIGS["tiny"] if "tiny" in CONFIGS else next(iter(CONFIGS.values())))
     ids = torch.tensor([[4, 5, 6, 1]])

@@ -11,6 +11,7 @@ from random_models import random_ids
 
 from dragoman.text.subwords import Subwords
 from dragoman.variants.departures import EndStart, OutputBias, PaddingStart, TargetSpace, ZeroStart
+from dragoman.variants.parts import build as build_untrained
 
 BOS, EOS, PAD = Subwords.BOS_ID, Subwords.EOS_ID, Subwords.PAD_ID
 V = CONFIG.vocab_size
@@ -29,7 +30,7 @@ def ids_of(lengths: list[int], seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     return sources, targets
 
 
-@settings(max_examples=15)
+@settings(max_examples=3)
 @given(lengths=st.lists(st.integers(2, 6), min_size=1, max_size=3), seed=st.integers(0, 2**20))
 @pytest.mark.parametrize("config", [CONFIG, UNTIED, SEPARATE], ids=["tied", "untied", "separate"])
 @pytest.mark.parametrize("biased", [False, True])
@@ -74,6 +75,8 @@ def test_the_vector_is_one_more_term_of_the_sources_positions():
 
 
 def test_the_vector_begins_as_a_row_of_an_embedding():
-    vectors = torch.stack([build((TargetSpace(),), seed=seed).encoder_start.vector for seed in range(200)])
-    spread = float((vectors.detach() * CONFIG.d_model**0.5).std())
-    assert spread == pytest.approx(1.0, abs=0.35)  # a build of the tests shakes what was drawn
+    vectors = [
+        build_untrained(CONFIG, (TargetSpace(),), seed=seed).encoder_start.vector for seed in range(200)
+    ]
+    spread = float(torch.stack(vectors).detach().std() * CONFIG.d_model**0.5)
+    assert spread == pytest.approx(1.0, abs=0.06)
