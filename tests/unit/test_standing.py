@@ -131,8 +131,8 @@ def test_every_other_field_is_seen(field):
     section, name = field.split(".")
     value = getattr(getattr(base(), section), name)
     if isinstance(value, tuple):
-        other = "pre_norm"
-        field = "pre_norm"
+        other = {"training": "smoothing_over_all", "search": "power_penalty"}.get(name, "pre_norm")
+        field = other
     elif isinstance(value, bool):
         other = str(not value).lower()
     elif value is None:

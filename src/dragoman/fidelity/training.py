@@ -71,7 +71,7 @@ def used_gradient(model: Transformer, recipe: Recipe) -> UsedGradient:
     """One update of the model with the recipe, in two pieces, dropout off.
 
     Args:
-        model: just made, with a P_drop of 0.
+        model: just made.
         recipe: whose rules are followed.
     """
     model = exact(model)
@@ -84,6 +84,8 @@ def used_gradient(model: Transformer, recipe: Recipe) -> UsedGradient:
     directions = torch.stack([d for row in range(len(BATCH)) for d in _directions(exact(model), row)], dim=1)
     recipe = recipe.with_changes(["training.precision=fp32", "batch.tokens_at_once=7"])
     optimizer = optimizer_for(model, recipe)
+    # Parts may have dropout of their own, which the update would switch on.
+    model.train = lambda mode=True: model  # type: ignore[method-assign, assignment]
     update(model, optimizer, BATCH, recipe, recipe.optimizer.warmup_steps)
     gradient = optimizer.gathered().double()
     parts = torch.linalg.lstsq(directions, gradient[:, None]).solution[:, 0]

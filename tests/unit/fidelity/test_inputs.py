@@ -24,6 +24,8 @@ from dragoman.model.embedding import Embedding
 from dragoman.model.parts import PAPER, Parts
 from dragoman.model.transformer import Transformer
 from dragoman.text.subwords import Subwords
+from dragoman.variants.departures import EndStart, OutputBias, PaddingStart, TargetSpace, ZeroStart
+from dragoman.variants.parts import parts_of
 
 EXPECTED = {choice.name: choice.expected for choice in ARCHITECTURE}
 SHAPE = ModelShape(d_model=64, h=4)
@@ -190,17 +192,16 @@ def test_no_dropout_is_no_place():
 def test_dropout_of_the_embedding_alone_or_of_one_stack_alone(monkeypatch):
     model = built(P_drop=0.5)
 
-    def alone(self: Transformer, embedding: nn.Module, ids: Tensor, positions: Tensor | None) -> Tensor:
-        return self.position(transformer.dropout(embedding(ids), 0.5, self.training), positions)
+    def alone(self: Transformer, embedded: Tensor, positions: Tensor | None) -> Tensor:
+        return self.position(transformer.dropout(embedded, 0.5, self.training), positions)
 
     ours = Transformer._embed
 
-    def of_source(self: Transformer, embedding: nn.Module, ids: Tensor, positions: Tensor | None) -> Tensor:
-        to = ours if ids.shape[1] == 32 else none
-        return to(self, embedding, ids, positions)
+    def of_source(self: Transformer, embedded: Tensor, positions: Tensor | None) -> Tensor:
+        return (ours if embedded.shape[1] == 32 else none)(self, embedded, positions)
 
-    def none(self: Transformer, embedding: nn.Module, ids: Tensor, positions: Tensor | None) -> Tensor:
-        return self.position(embedding(ids), positions)
+    def none(self: Transformer, embedded: Tensor, positions: Tensor | None) -> Tensor:
+        return self.position(embedded, positions)
 
     said = {}
     for embed in (alone, of_source, none):
@@ -242,6 +243,27 @@ def test_projections_by_their_own_sizes_are_another_initializer(place):
     with torch.no_grad():
         nn.init.xavier_uniform_(attention.matrices()[1])
     assert differing(model) == {"initializer": "another"}
+
+
+@pytest.mark.parametrize(
+    ("departures", "found"),
+    [
+        ((ZeroStart(),), {"start token": "a zero vector"}),
+        ((EndStart(),), {"start token": "EOS, an ordinary row"}),
+        (
+            (PaddingStart(), OutputBias()),
+            {"start token": "padding, an ordinary row", "output map": "x E^T and a bias"},
+        ),
+        ((TargetSpace(),), {"encoder input": "embedding + position + a vector"}),
+    ],
+)
+def test_what_departures_make_of_inputs(departures, found):
+    assert differing(built(parts_of(departures))) == found
+
+
+def test_more_than_a_vector_on_the_sources():
+    model = built(Parts(encoder_start=lambda shape: nn.Linear(shape.d_model, shape.d_model)))
+    assert inputs.encoder_input(model) == "embedding + position + more"
 
 
 def test_the_first_token(monkeypatch):

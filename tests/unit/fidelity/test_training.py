@@ -247,6 +247,48 @@ def test_other_rates(monkeypatch, rate):
     assert probes.rate_measured(model_of(), base()).rule == "another"
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("linear_decay", "linear after the warm-up"),
+        ('{name = "linear_decay", to = 0.25}', "linear after the warm-up, to 0.25"),
+        ("cosine_decay", "a cosine after the warm-up"),
+        ('{name = "cosine_decay", to = 0.1}', "a cosine after the warm-up, to 0.1"),
+    ],
+)
+@pytest.mark.parametrize("limits", [(4_000, 100_000), (10, 40), (100, 300)])
+def test_falls_that_were_asked_for(asked, said, limits):
+    warmup, last = limits
+    recipe = base().with_changes(
+        [f"optimizer.warmup_steps={warmup}", f"training.max_steps={last}", f"departures.training={asked}"]
+    )
+    found = probes.rate_measured(model_of(), recipe)
+    assert found.rule == said
+    assert found.factor == pytest.approx(1.0, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("smoothing_over_all", "eps_ls over all V"),
+        ("smoothing_without_padding", "eps_ls over the other V - 2, padding left out"),
+    ],
+)
+def test_smoothing_that_was_asked_for(both_ways, asked, said):
+    found = used(None, f"departures.training={asked}")
+    assert found.rest < 1e-4
+    assert (probes.smoothing_form(found, 0.1), probes.mean_of_the_loss(found)) == (said, MEAN)
+
+
+def test_clipping_and_averages_that_were_asked_for():
+    asked = 'departures.training=[{name = "clipping", norm = 2.0}, {name = "moving_average", share = 0.125}]'
+    found = used(None, asked)
+    assert probes.gradient_clipping(found) == "to a norm of 2"
+    assert probes.smoothing_form(found, 0.1) == FORM
+    said = probes.averaging(model_of(), base().with_changes([asked]))
+    assert said == "plain mean of checkpoints of a moving average, 0.125 of each update"
+
+
 def test_a_rate_that_the_optimizer_does_not_keep_to(monkeypatch):
     """What counts is how far weights move, not what is reported."""
     ours = FlatAdam.step
