@@ -183,10 +183,10 @@ def annotated() -> System:
 
 
 def marian() -> System:
-    """`--task transformer-base`."""
+    """What its task `transformer-base` stands for."""
     recipe = Recipe(
         name="marian-base",
-        description="Marian's --task transformer-base",
+        description="Marian's task transformer-base",
         subwords=SubwordSection(vocab_size=32_000),
         batch=BatchSection(max_length=100),
         optimizer=OptimizerSection(
