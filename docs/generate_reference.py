@@ -147,14 +147,17 @@ def recipes_page() -> str:
             parts += ["Where it differs from `base`:\n", "\n".join(differences) + "\n"]
     parts += [
         "## What other systems do\n",
-        "Made of [departures](../guides/departures.md), and used as the others; `dragoman fidelity --like` takes the names in "
-        "the list of its help. Their scores have not been measured with dragoman.\n",
+        "Made of [departures](../guides/departures.md), and used as the others; `dragoman fidelity --like` takes the "
+        "names in the list of its help. Their scores have not been measured with dragoman.\n",
     ]
     for make in (systems.tensor2tensor_base_v2, *systems.SYSTEMS.values()):
         system = make()
         differences = list(difference_lines(system.recipe))
         parts += [f"### {system.recipe.name}\n", _as_markdown(make.__doc__)]
-        parts += [f"Read from {system.source}. Where it differs from `base`:\n", "\n".join(differences) + "\n"]
+        parts += [
+            f"Read from {system.source}. Where it differs from `base`:\n",
+            "\n".join(differences) + "\n",
+        ]
         parts += ["What the system does otherwise still:\n"]
         parts += ["\n".join(f"* {said}" for said in system.not_expressed) + "\n"]
     parts += ["## Every field\n", "The values shown are those of `base`.\n"]

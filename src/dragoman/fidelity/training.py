@@ -85,7 +85,7 @@ def used_gradient(model: Transformer, recipe: Recipe) -> UsedGradient:
     recipe = recipe.with_changes(["training.precision=fp32", "batch.tokens_at_once=7"])
     optimizer = optimizer_for(model, recipe)
     # Parts may have dropout of their own, which the update would switch on.
-    model.train = lambda mode=True: model  # type: ignore[method-assign, assignment]
+    model.train = lambda mode=True: model  # type: ignore[method-assign]
     update(model, optimizer, BATCH, recipe, recipe.optimizer.warmup_steps)
     gradient = optimizer.gathered().double()
     parts = torch.linalg.lstsq(directions, gradient[:, None]).solution[:, 0]
