@@ -270,7 +270,7 @@ def test_pairs_left_out_are_told(corpus, tmp_path):
 
 def test_tensorboard_that_is_missing_leaves_no_open_log(corpus, tmp_path, monkeypatch):
     def missing(*_arguments: object, **_options: object) -> None:
-        raise MissingDependency("TensorBoard is not installed")
+        raise MissingDependency("TensorBoard is not installed", cure="install it")
 
     closed: list[bool] = []
     monkeypatch.setattr(pipeline, "TensorBoard", missing)
