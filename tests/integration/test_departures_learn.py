@@ -28,7 +28,9 @@ from dragoman.variants.departures import KINDS, Departure
 
 # All limits of this test. Each model is one to three minutes of one core.
 UPDATES = 1_500
-LONGEST_WORDS = 7  # of a sentence, marks included: three of ten sentences are as short, of unseen combinations two
+LONGEST_WORDS = (
+    7  # of a sentence, marks included: three of ten sentences are as short, of unseen combinations two
+)
 SENTENCES = {"train": 300_000, "dev": 1_000, "test": 2_000}  # of which the short ones are taken
 WANTED_EXACT = 90.0
 PATIENCE_SECONDS = 1_800.0

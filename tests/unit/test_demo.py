@@ -136,7 +136,7 @@ def test_a_second_one_replaces_the_first_and_nothing_else(shown, monkeypatch):
 
 
 def _refuse(*_, **__):
-    raise DataError("far enough")
+    raise DataError("far enough", cure="none")
 
 
 @pytest.mark.parametrize("kind", ["file", "directory", "directory with a hidden file"])

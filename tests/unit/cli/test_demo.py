@@ -52,7 +52,11 @@ def test_json(asked):
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [(DemoStopped("stopped"), 75), (ConfigError("in the way"), 2), (KeyboardInterrupt(), 130)],
+    [
+        (DemoStopped("stopped", cure="go on"), 75),
+        (ConfigError("in the way", cure="c"), 2),
+        (KeyboardInterrupt(), 130),
+    ],
 )
 def test_how_it_can_end(error, code, monkeypatch):
     def run_demo(*_, **__):

@@ -119,7 +119,7 @@ def test_share_is_drawn_by_seed() -> None:
 
 
 @pytest.mark.parametrize(
-    "failure", [DataError("bad line"), KeyboardInterrupt(), SystemExit(143), ZeroDivisionError()]
+    "failure", [DataError("bad line", cure="none"), KeyboardInterrupt(), SystemExit(143), ZeroDivisionError()]
 )
 def test_what_the_source_raises_comes_through(failure: BaseException) -> None:
     def units() -> Iterator[str]:
