@@ -151,10 +151,11 @@ def test_an_error_says_what_where_and_the_cure(monkeypatch):
     )
 
 
-def test_an_error_of_the_system_names_its_file():
-    assert main._in_words(FileNotFoundError(2, "No such file", "a/b")) == "No such file\n  where: a/b"
-    assert main._in_words(OSError("odd")) == "odd"
-    assert main._in_words(OSError()) == "OSError"
+def test_an_error_of_the_system_names_its_file_and_a_cure():
+    cure = "\n  cure:  check the path and its permissions"
+    assert main._in_words(FileNotFoundError(2, "No such file", "a/b")) == f"No such file\n  where: a/b{cure}"
+    assert main._in_words(OSError("odd")) == f"odd{cure}"
+    assert main._in_words(OSError()) == f"OSError{cure}"
     assert "\n  cure:  free some space" in main._in_words(OSError(errno.ENOSPC, "No space left on device"))
 
 
