@@ -56,6 +56,7 @@ FLOW = {
     "variants": "Departures: what their own sources leave open",
     "translator.py": "Translating",
     "scoring": "Scores",
+    "predecessors": "What came before: what its own sources leave open",
 }
 
 
@@ -182,7 +183,7 @@ def silent_of(path: Path) -> tuple[str, str] | None:
     silent = re.search(r"^Silent: (.+?)(?=\n\s*\n|\Z)", text, re.DOTALL | re.MULTILINE)
     if silent is None:
         return None
-    place = re.search(r"^(?:Paper|Later): (.+)$", text, re.MULTILINE)
+    place = re.search(r"^(?:Paper|Later|Earlier): (.+)$", text, re.MULTILINE)
     assert place is not None, path
     return place[1], " ".join(silent[1].split())
 
