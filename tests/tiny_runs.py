@@ -71,6 +71,25 @@ def write_pairs(folder: Path, made: list[tuple[str, str]], name: str) -> tuple[P
     return paths
 
 
+def counting(count: int, *, seed: int) -> list[str]:
+    """Lines of a text that has no translation: each counts on from some number, four to eight words."""
+    draw = random.Random(seed)
+    made = []
+    for _ in range(count):
+        start, length = draw.randrange(len(SOURCE_WORDS)), draw.randint(4, 8)
+        made.append(" ".join(SOURCE_WORDS[(start + k) % len(SOURCE_WORDS)] for k in range(length)))
+    return made
+
+
+def make_one_text(folder: Path, *, train: int = 160, dev: int = 16, seed: int = 1) -> PreparedCorpus:
+    """A prepared corpus of such lines in `folder`/prepared."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = folder / "train.en", folder / "dev.en"
+    for path, lines in zip(paths, (counting(train, seed=seed), counting(dev, seed=seed + 1000)), strict=True):
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+    return prepare(paths[0], out=folder / "prepared", one_text=True, dev_source=paths[1], vocab_size=320)
+
+
 def make_corpus(
     folder: Path, *, train: int = 240, dev: int = 16, seed: int = 1, joint: bool = True, vocab_size: int = 340
 ) -> PreparedCorpus:
@@ -223,6 +242,12 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> PreparedCorpus:
 def small_corpus(tmp_path_factory: pytest.TempPathFactory) -> PreparedCorpus:
     """40 training and 6 dev pairs: an epoch is about five batches."""
     return make_corpus(tmp_path_factory.mktemp("small"), train=40, dev=6, vocab_size=320)
+
+
+@pytest.fixture(scope="session")
+def one_text(tmp_path_factory: pytest.TempPathFactory) -> PreparedCorpus:
+    """160 training and 16 dev lines that have no translation."""
+    return make_one_text(tmp_path_factory.mktemp("one-text"))
 
 
 @pytest.fixture(scope="session")

@@ -29,6 +29,12 @@ def prepare(
     ] = None,
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="Directory to make.")],
+    one_text: Annotated[
+        bool,
+        typer.Option(
+            "--one-text", help="SOURCE has no translation: a corpus for a language model, a sequence a line."
+        ),
+    ] = False,
     dev_source: Annotated[
         str | None, typer.Option("--dev-source", help="Source of the dev set; without it one is split off.")
     ] = None,
@@ -71,12 +77,12 @@ def prepare(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Make a parallel corpus ready for training.
+    """Make a parallel corpus, or one text, ready for training.
 
     Learns subwords, cuts both sides into them and writes them as arrays that training reads without loading them.
     Every pair is kept or left out by line number with the reason.
 
-    Example: dragoman prepare train.en train.de --out prepared
+    Examples: dragoman prepare train.en train.de --out prepared; dragoman prepare train.en --one-text --out prepared
     """
     from dragoman.data.prepare import prepare as run
 
@@ -93,6 +99,7 @@ def prepare(
             source,
             target,
             out=out,
+            one_text=one_text,
             dev_source=dev_source,
             dev_target=dev_target,
             dev_size=dev_size,

@@ -7,7 +7,7 @@ B = pairs of the batch, S and T = longest source and target of the batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +29,7 @@ __all__ = [
     "BatchLoader",
     "BatchPlan",
     "Cursor",
+    "Objective",
     "Segmenter",
     "bpe_dropout_segmenter",
     "dev_batches",
@@ -91,6 +92,9 @@ class Batch:
         )
 
 
+Objective = Callable[[Batch, int], Batch]
+
+
 @dataclass(frozen=True, eq=False)
 class _Padded:
     """Units of one side as a rectangle, and where it holds tokens."""
@@ -115,7 +119,8 @@ def make_batch(
         epoch: handed to `segment`.
     """
     source = _side(shards, "source", indices, segment, epoch)
-    target = _side(shards, "target", indices, segment, epoch)
+    one_text = shards.target_offsets is shards.source_offsets
+    target = source if one_text else _side(shards, "target", indices, segment, epoch)
     shifted = np.full_like(target.ids, Subwords.BOS_ID)
     shifted[:, 1:] = target.ids[:, :-1]
     shifted[~target.is_token] = Subwords.PAD_ID
@@ -166,6 +171,7 @@ class BatchLoader:
         plan: which pairs make which batch.
         segment: gives other ids for a unit each epoch (BPE-dropout); such batches may hold somewhat more
             tokens than the budget, which counts stored ids.
+        objective: makes of a batch and its epoch what is learned from it; the batch itself when None.
         prefetch: batches made ahead in a thread; 0 for none. Changes nothing but time.
     """
 
@@ -175,6 +181,7 @@ class BatchLoader:
         plan: BatchPlan,
         *,
         segment: Segmenter | None = None,
+        objective: Objective | None = None,
         prefetch: int = PREFETCHED_BATCHES,
     ) -> None:
         if len(shards) != len(plan.source_lengths):
@@ -191,6 +198,7 @@ class BatchLoader:
         self.shards = shards
         self.plan = plan
         self.prefetch = prefetch
+        self._objective = objective
         self._segment = None if segment is None else _no_longer_than(segment, plan.max_length)
 
     def batches(self, start: Cursor = Cursor()) -> Iterator[tuple[Batch, Cursor]]:
@@ -216,6 +224,8 @@ class BatchLoader:
             planned = self.plan.epoch(epoch)
             for number in range(done, len(planned)):
                 batch = make_batch(self.shards, planned[number], segment=self._segment, epoch=epoch)
+                if self._objective is not None:
+                    batch = self._objective(batch, epoch)
                 last = number + 1 == len(planned)
                 yield batch, Cursor(epoch + 1, 0) if last else Cursor(epoch, number + 1)
             epoch, done = epoch + 1, 0

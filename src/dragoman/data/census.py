@@ -7,7 +7,7 @@ of the same text are left out of training.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -46,6 +46,9 @@ REASONS = {
 }
 
 
+ONE_TEXT_REASONS = {**REASONS, Role.BLANK: "blank", Role.TOO_LONG: "too many tokens"}
+
+
 @dataclass(frozen=True, eq=False)
 class Census:
     """What the first pass found.
@@ -77,18 +80,23 @@ class Census:
         wanted = np.isin(self.roles, roles).tobytes()  # numbers of bytes are faster to look up than of arrays
         return (pair for pair in _all_pairs(self.text, self.bad_bytes, len(self)) if wanted[pair.index])
 
+    @property
+    def reasons(self) -> Mapping[Role, str]:
+        """Why pairs, or lines of one text, are left out."""
+        return ONE_TEXT_REASONS if self.text.one_text else REASONS
+
     def left_out(self, where: str) -> SkipReport:
         """What is left out of the text, with at most `NUMBERS_NAMED` numbers a reason."""
         found = [
             Skipped(where, reason, self.count(role), tuple(self.numbers(role)[:NUMBERS_NAMED].tolist()))
-            for role, reason in REASONS.items()
+            for role, reason in self.reasons.items()
         ]
         return SkipReport(tuple(entry for entry in found if entry.count))
 
     def left_out_rows(self) -> Iterator[tuple[int, str]]:
         """(line number from 1, reason) of every pair left out, in order."""
         for index in np.flatnonzero(self.roles < Role.TRAIN):
-            yield int(index) + 1, REASONS[Role(int(self.roles[index]))]
+            yield int(index) + 1, self.reasons[Role(int(self.roles[index]))]
 
 
 def take_census(
@@ -107,7 +115,7 @@ def take_census(
         blank = _is_blank(pair.source, entities) or _is_blank(pair.target, entities)
         roles[pair.index] = Role.BLANK if blank else role
         keys[pair.index] = int.from_bytes(pair_key(pair.source, pair.target)[:8], "little")
-        entity_units += has_entity(pair.source) + has_entity(pair.target)
+        entity_units += has_entity(pair.source) + (not text.one_text and has_entity(pair.target))
         if pair.index % _TICK_PAIRS == 0:
             tick(pair.index)
     census = Census(text, bad_bytes, roles, keys, entity_units)
@@ -130,8 +138,8 @@ def split_off_dev(census: Census, *, seed: int, dev_size: int | None) -> None:
     usable = census.count(Role.TRAIN)
     if usable < 2:
         raise ConfigError(
-            f"a dev set cannot be split off {usable} usable pair(s)",
-            cure="give a dev set of its own, or more pairs",
+            f"a dev set cannot be split off {usable} usable {census.text.called[:-1]}(s)",
+            cure=f"give a dev set of its own, or more {census.text.called}",
         )
     chosen = split_dev(usable, seed=seed, dev_size=dev_size)
     census.roles[_places(census.roles, Role.TRAIN, chosen)] = Role.DEV

@@ -33,6 +33,7 @@ class Encoding:
     target_subwords: Subwords
     max_unit_tokens: int
     entities: Entities
+    one_text: bool = False
 
     def of(self, text: str) -> str:
         """The text that is encoded, and kept of a dev set."""
@@ -55,10 +56,12 @@ class SplitWriter:
             split,
             source_vocabulary_size=encoding.source_subwords.vocab_size,
             target_vocabulary_size=encoding.target_subwords.vocab_size,
+            one_text=encoding.one_text,
         )
         self._texts: list[BinaryIO] = []
         if split == "dev":
-            self._texts = [(directory / name).open("xb") for name in DEV_TEXTS.values()]
+            names = list(DEV_TEXTS.values())[: 1 if encoding.one_text else 2]
+            self._texts = [(directory / name).open("xb") for name in names]
 
     def append(self, encoded: Sequence[_Encoded]) -> None:
         """Add pairs in order."""
@@ -150,5 +153,9 @@ def _chunks(pairs: Iterator[Pair], encoding: Encoding) -> Iterator[list[Pair]]:
 
 def _encode_chunk(pairs: Sequence[Pair], encoding: Encoding) -> list[_Encoded]:
     sources = encoding.source_subwords.encode_batch([pair.source for pair in pairs])
-    targets = encoding.target_subwords.encode_batch([pair.target for pair in pairs])
+    targets = (
+        sources
+        if encoding.one_text
+        else encoding.target_subwords.encode_batch([pair.target for pair in pairs])
+    )
     return [_Encoded(*parts) for parts in zip(pairs, sources, targets, strict=True)]

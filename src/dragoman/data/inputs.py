@@ -47,12 +47,16 @@ def texts_of(
     dev_source: Paths | None,
     dev_target: Paths | None,
     columns: tuple[int, int],
+    one_text: bool,
 ) -> Texts:
     """Put the paths together.
 
     Raises:
-        ConfigError: the dev set is given by half, or in another way than the training text.
+        ConfigError: the dev set is given by half, or in another way than the training text; or there is a translation
+            of what is to be one text.
     """
+    if one_text:
+        return _one_text(source, target, dev_source, dev_target)
     if dev_source is None and dev_target is not None:
         raise ConfigError(
             "a dev target is given without its source", where="dev_source", cure="give both or none"
@@ -67,6 +71,19 @@ def texts_of(
     return Texts(_text(source, target, columns), dev)
 
 
+def _one_text(
+    source: Paths, target: Paths | None, dev_source: Paths | None, dev_target: Paths | None
+) -> Texts:
+    for name, given in (("target", target), ("dev_target", dev_target)):
+        if given is not None:
+            raise ConfigError(
+                "one text has no translation, and one is given",
+                where=f"{name}, one_text",
+                cure="leave one of them out",
+            )
+    return Texts(ParallelText.alone(source), None if dev_source is None else ParallelText.alone(dev_source))
+
+
 def _text(source: Paths, target: Paths | None, columns: tuple[int, int]) -> ParallelText:
     if target is None:
         return ParallelText.tsv(source, source_column=columns[0], target_column=columns[1])
@@ -76,6 +93,9 @@ def _text(source: Paths, target: Paths | None, columns: tuple[int, int]) -> Para
 def languages_of(text: ParallelText, source: str | None, target: str | None) -> Languages:
     """The languages as given, else as the name of the first file says."""
     first_source, first_target = file_names(text.source)[0], file_names(text.target)[0]
+    if text.one_text:
+        one = source or target or language_of(first_source)
+        return Languages(one, one)
     if text.columns is None:
         return Languages(source or language_of(first_source), target or language_of(first_target))
     found = languages_of_table(first_source)

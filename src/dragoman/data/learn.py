@@ -83,6 +83,9 @@ def learn_subwords(census: Census, choices: LearningChoices) -> Vocabularies:
         DataError: nothing is left to learn from.
     """
     units: dict[Side, _SideUnits] = {side: _SideUnits(census, side, choices.entities) for side in SIDES}
+    if census.text.one_text:
+        alone = _train({"source": units["source"]}, census, choices)
+        return Vocabularies(alone, alone, _notes("the subwords", alone, census))
     if choices.joint:
         shared = _train(units, census, choices)
         return Vocabularies(shared, shared, _notes("the shared subwords", shared, census))

@@ -85,18 +85,28 @@ class Origin(Record):
 
 
 class Manifest(Record):
-    """Everything there is to know about a prepared directory before opening its arrays."""
+    """Everything there is to know about a prepared directory before opening its arrays.
+
+    Attributes:
+        one_text: there is no translation; what is said of the source is true of the target, which has no files.
+    """
 
     format: Literal["dragoman-prepared"] = "dragoman-prepared"
     version: Literal[1] = 1
     source_language: str | None
     target_language: str | None
+    one_text: bool = False
     splits: dict[Split, SplitRecord]
     vocabularies: dict[Side, VocabularyRecord]
     left_out: tuple[LeftOut, ...]
     notes: tuple[str, ...]
     origin: Origin | None
     files: tuple[FileRecord, ...]
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """The sides that have files."""
+        return ("source",) if self.one_text else SIDES
 
 
 def file_record(path: Path) -> FileRecord:

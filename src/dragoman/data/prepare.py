@@ -1,4 +1,4 @@
-"""From parallel text to a prepared corpus: checked, cut into subwords, written whole or not at all.
+"""From parallel text, or one text alone, to a prepared corpus: checked, cut into subwords, written whole or not at all.
 
 Paper: 5.1
 Silent: limits on length, blank lines, the dev set; here pairs with a blank side or over 1,024 tokens are left
@@ -41,6 +41,7 @@ def prepare(
     *,
     out: PathLike,
     columns: tuple[int, int] = (0, 1),
+    one_text: bool = False,
     dev_source: Paths | None = None,
     dev_target: Paths | None = None,
     dev_size: int | None = None,
@@ -70,6 +71,7 @@ def prepare(
         target: as many files, whose lines are the translations.
         out: directory to make.
         columns: the source and target columns, from 0, where there is no `target`.
+        one_text: `source` has no translation: a corpus for a language model, of which each line is a sequence.
         dev_source: the dev set, given as `source` is. Without it, a dev set is split off by `seed`.
         dev_target: its translations.
         dev_size: pairs to split off; one in a hundred, at most 2,000, when None.
@@ -104,8 +106,14 @@ def prepare(
     tell = on_progress or _say_nothing
     choices = Choices(given, learning, dev_size, bad_bytes, max_unit_tokens, seed, tell)
     check_choices(choices)
+    if one_text and (not joint or isinstance(given, tuple)):
+        raise ConfigError(
+            "one text has one vocabulary, and one a side is asked for",
+            where="one_text",
+            cure="leave one of them out",
+        )
     check_place(place, overwrite)
-    texts = texts_of(source, target, dev_source, dev_target, columns)
+    texts = texts_of(source, target, dev_source, dev_target, columns, one_text)
     if texts.dev is not None and dev_size is not None:
         raise ConfigError(
             "dev_size has no meaning beside a dev set", where="dev_size", cure="give one of them"
@@ -141,7 +149,7 @@ def _take_censuses(texts: Texts, choices: Choices) -> tuple[dict[Split, Census],
         split_off_dev(train, seed=choices.seed, dev_size=choices.dev_size)
         dev = train
         notes = [
-            f"no dev set was given: {train.count(Role.DEV):,} of {len(train):,} pairs were split off"
+            f"no dev set was given: {train.count(Role.DEV):,} of {len(train):,} {train.text.called} were split off"
             f" with seed {choices.seed} and are not trained on"
         ]
     _check_left(train, Role.TRAIN, "train")
@@ -158,13 +166,18 @@ def _census(text: ParallelText, role: Role, choices: Choices) -> Census:
 
 def _overlap_notes(train: Census, dev: Census) -> list[str]:
     same = len(same_text(train, dev.keys[dev.roles == Role.DEV]))
-    return [f"{same:,} training pairs have the text of a dev pair: scores on it flatter"] if same else []
+    called = train.text.called
+    note = f"{same:,} training {called} have the text of a dev {called[:-1]}: scores on it flatter"
+    return [note] if same else []
 
 
 def _size_notes(census: Census) -> list[str]:
     """What is likely a mistake, or cannot lead to a translator."""
     pairs, notes = census.count(Role.TRAIN), []
     text = census.text
+    if text.one_text:
+        few = f"{pairs:,} training lines are few: a model learns them by heart"
+        return [few] if pairs < FEW_PAIRS else []
     sides = text.columns or (file_names(text.source), file_names(text.target))
     if sides[0] == sides[1]:
         notes.append("source and target are the same text: a model of it learns to copy, not to translate")
@@ -179,7 +192,7 @@ def _size_notes(census: Census) -> list[str]:
 def _entity_notes(census: Census, choices: Choices) -> list[str]:
     if not census.entity_units:
         return []
-    share = census.entity_units / (2 * len(census))
+    share = census.entity_units / ((1 if census.text.one_text else 2) * len(census))
     done = "turned into characters" if choices.learning.entities == "unescape" else "kept as they are"
     return [f"{census.entity_units:,} training lines ({share:.1%}) hold HTML entities, which were {done}"]
 
@@ -189,5 +202,7 @@ def _check_left(census: Census, role: Role, split: Split) -> None:
         reasons = "; ".join(census.left_out(split).lines()) or "the text is empty"
         names = ", ".join(dict.fromkeys((*file_names(census.text.source), *file_names(census.text.target))))
         raise DataError(
-            f"no pair is left for the {split} set: {reasons}", where=names, cure="give texts with more pairs"
+            f"no {census.text.called[:-1]} is left for the {split} set: {reasons}",
+            where=names,
+            cure=f"give texts with more {census.text.called}",
         )

@@ -63,6 +63,11 @@ class PreparedCorpus:
         return self.source_subwords is self.target_subwords
 
     @property
+    def one_text(self) -> bool:
+        """Whether it is one text that has no translation, for a language model."""
+        return self.manifest.one_text
+
+    @property
     def source_language(self) -> str | None:
         """Code of the source language, where known."""
         return self.manifest.source_language
@@ -97,11 +102,14 @@ class PreparedCorpus:
 
     def dev_texts(self) -> DevTexts:
         """The dev set as text, for scores."""
-        sources, targets = (tuple(read_units(self.directory / name)) for name in DEV_TEXTS.values())
-        for name, units in zip(DEV_TEXTS.values(), (sources, targets), strict=True):
+        texts = {}
+        for side in self.manifest.sides:
+            texts[side] = units = tuple(read_units(self.directory / DEV_TEXTS[side]))
             if len(units) != len(self.dev):
-                raise damaged(self.directory / name, f"{len(units)} lines instead of {len(self.dev)}")
-        return DevTexts(sources, targets)
+                raise damaged(
+                    self.directory / DEV_TEXTS[side], f"{len(units)} lines instead of {len(self.dev)}"
+                )
+        return DevTexts(texts["source"], texts.get("target", texts["source"]))
 
     def verify(self) -> None:
         """Read every byte and compare with the manifest's SHA-256.

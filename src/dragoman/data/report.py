@@ -15,25 +15,30 @@ _NUMBERS_SHOWN = 20
 def report_lines(manifest: Manifest) -> list[str]:
     """The lines of `report.txt`."""
     languages = f"{manifest.source_language or 'source'} to {manifest.target_language or 'target'}"
+    if manifest.one_text:
+        languages = f"one text, {manifest.source_language or 'language not known'}"
     lines = [f"prepared corpus, {languages}"]
     if manifest.origin is not None:
-        lines += _read_lines(manifest.origin)
+        lines += _read_lines(manifest.origin, "lines" if manifest.one_text else "pairs")
     lines += [_split_line(manifest, split) for split in manifest.splits]
     lines += _subword_lines(manifest)
     lines += [_left_out_line(entry) for entry in manifest.left_out] or ["left out   nothing"]
     return lines + [f"note       {note}" for note in manifest.notes]
 
 
-def _read_lines(origin: Origin) -> Iterator[str]:
+def _read_lines(origin: Origin, called: str) -> Iterator[str]:
     files = dict.fromkeys((*origin.source_files, *origin.target_files))
-    yield f"read       {origin.pairs_read:,} pairs from {', '.join(files)}"
+    yield f"read       {origin.pairs_read:,} {called} from {', '.join(files)}"
     if origin.dev_source_files:
         files = dict.fromkeys((*origin.dev_source_files, *origin.dev_target_files))
-        yield f"read dev   {origin.dev_pairs_read:,} pairs from {', '.join(files)}"
+        yield f"read dev   {origin.dev_pairs_read:,} {called} from {', '.join(files)}"
 
 
 def _split_line(manifest: Manifest, split: Split) -> str:
     record = manifest.splits[split]
+    if manifest.one_text:
+        mean = record.source_tokens / record.pairs
+        return f"{split:<10} {record.pairs:,} lines, {record.source_tokens:,} tokens ({mean:.1f} a line, EOS counted)"
     tokens = f"{record.source_tokens:,} source and {record.target_tokens:,} target tokens"
     means = f"{record.source_tokens / record.pairs:.1f} and {record.target_tokens / record.pairs:.1f} a line"
     return f"{split:<10} {record.pairs:,} pairs, {tokens} ({means}, EOS counted)"
@@ -45,7 +50,8 @@ def _subword_lines(manifest: Manifest) -> Iterator[str]:
     for side, record in records.items():
         if shared and side == "target":
             continue
-        yield f"subwords   {'both sides' if shared else side}: {record.size:,}, SHA-256 {record.digest[:12]}"
+        whose = "" if manifest.one_text else "both sides: " if shared else f"{side}: "
+        yield f"subwords   {whose}{record.size:,}, SHA-256 {record.digest[:12]}"
 
 
 def _left_out_line(entry: LeftOut) -> str:

@@ -5,7 +5,8 @@ Paper: none (infrastructure)
 A split holds, for each side, `<split>.<side>.ids.npy` (all units one after the other, each with EOS at its
 end and no BOS; uint16 when the vocabulary allows, else int32) and `<split>.<side>.offsets.npy` (int64, pairs
 + 1 entries: unit k is ids[offsets[k]:offsets[k + 1]]), and `<split>.lines.npy` (int64): the line number, from
-1, that pair k was read from.
+1, that pair k was read from. Of one text that has no translation there are the source's files alone, and the source
+is the target too.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import numpy as np
 from jaxtyping import Int32, Int64, Integer
 
 from dragoman.data.manifest import (
-    SIDES,
     FileRecord,
     IdType,
     Manifest,
@@ -125,14 +125,23 @@ class ShardWriter:
         split: "train" or "dev".
         source_vocabulary_size: decides the type of the source ids.
         target_vocabulary_size: decides the type of the target ids.
+        one_text: the targets are the sources, and are not written.
     """
 
     def __init__(
-        self, directory: Path, split: Split, *, source_vocabulary_size: int, target_vocabulary_size: int
+        self,
+        directory: Path,
+        split: Split,
+        *,
+        source_vocabulary_size: int,
+        target_vocabulary_size: int,
+        one_text: bool = False,
     ) -> None:
         self.pairs = 0
         self._source = _SideWriter(directory, split, "source", source_vocabulary_size)
-        self._target = _SideWriter(directory, split, "target", target_vocabulary_size)
+        self._target = (
+            self._source if one_text else _SideWriter(directory, split, "target", target_vocabulary_size)
+        )
         self._lines = ArrayWriter(directory / lines_file(split), np.dtype(np.int64))
 
     def append(
@@ -150,7 +159,8 @@ class ShardWriter:
         """
         assert len(source_units) == len(target_units) == len(line_numbers), "sides of unequal length"
         self._source.append(source_units)
-        self._target.append(target_units)
+        if self._target is not self._source:
+            self._target.append(target_units)
         self._lines.append(np.fromiter(line_numbers, np.int64, len(line_numbers)))
         self.pairs += len(line_numbers)
 
@@ -189,11 +199,14 @@ class PairShards:
         self.source_ids = _load(
             directory, ids_file(split, "source"), record.source_dtype, record.source_tokens
         )
-        self.target_ids = _load(
-            directory, ids_file(split, "target"), record.target_dtype, record.target_tokens
-        )
         self.source_offsets = _load_offsets(directory, split, "source", self.source_ids, record.pairs)
-        self.target_offsets = _load_offsets(directory, split, "target", self.target_ids, record.pairs)
+        if manifest.one_text:
+            self.target_ids, self.target_offsets = self.source_ids, self.source_offsets
+        else:
+            self.target_ids = _load(
+                directory, ids_file(split, "target"), record.target_dtype, record.target_tokens
+            )
+            self.target_offsets = _load_offsets(directory, split, "target", self.target_ids, record.pairs)
         self.line_numbers = _load(directory, lines_file(split), "int64", record.pairs)
 
     @classmethod
@@ -254,10 +267,10 @@ class PairShards:
 
 
 def _records(manifest: Manifest, split: Split) -> list[FileRecord]:
-    """The records of the split's five files; a manifest without one of them is refused."""
+    """The records of the split's files; a manifest without one of them is refused."""
     by_name = {record.name: record for record in manifest.files}
     names = [lines_file(split)]
-    for side in SIDES:
+    for side in manifest.sides:
         names += [ids_file(split, side), offsets_file(split, side)]
     missing = [name for name in names if name not in by_name]
     if missing:

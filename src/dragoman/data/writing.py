@@ -60,12 +60,14 @@ def write_prepared(directory: Path, made: Preparation) -> None:
         made.vocabularies.target,
         made.choices.max_unit_tokens,
         made.choices.learning.entities,
+        made.texts.train.one_text,
     )
     splits = encode_splits(directory, made.censuses, encoding, tick=made.choices.tick("encoding", total))
     _write_left_out(directory, made)
     manifest = Manifest(
         source_language=made.languages.source,
         target_language=made.languages.target,
+        one_text=made.texts.train.one_text,
         splits=splits,
         vocabularies=records,
         left_out=_left_out(made),

@@ -131,8 +131,27 @@ class _TsvFile:
         raise DataError(
             f"the row has {len(columns)} tab-separated column(s), {wanted} are needed",
             where=f"{name_of(self.source)}, line {number}",
-            cure="mend the row, or give source and target as two files",
+            cure="mend the row, or give source and target as two files (or one text alone: --one-text)",
         )
+
+
+@dataclass(frozen=True)
+class _OneFile:
+    source: PathLike
+
+    @property
+    def target(self) -> PathLike:
+        return self.source
+
+    def count(self) -> int:
+        return count_units(self.source)
+
+    def raw_pairs(self) -> Iterator[_RawPair]:
+        for number, unit in enumerate(read_raw_units(self.source), 1):
+            yield _RawPair(number, unit, unit)
+
+
+_Part = _TwoFiles | _TsvFile | _OneFile
 
 
 @dataclass(frozen=True)
@@ -147,6 +166,7 @@ class ParallelText:
         target: as many paths.
         columns: numbers (from 0) of the source and target columns, when the files are TSV; then source and
             target name the same files. Use `ParallelText.tsv`.
+        one_text: there is no translation; each line stands on both sides. Use `ParallelText.alone`.
 
     Raises:
         ConfigError: unequal numbers of files, none, or "-" twice.
@@ -155,7 +175,8 @@ class ParallelText:
     source: Paths
     target: Paths
     columns: tuple[int, int] | None = None
-    _parts: tuple[_TwoFiles | _TsvFile, ...] = field(init=False, repr=False, compare=False)
+    one_text: bool = False
+    _parts: tuple[_Part, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         sources, targets = _as_tuple(self.source), _as_tuple(self.target)
@@ -166,11 +187,11 @@ class ParallelText:
             )
         object.__setattr__(self, "_parts", self._make_parts(sources, targets))
 
-    def _make_parts(
-        self, sources: tuple[PathLike, ...], targets: tuple[PathLike, ...]
-    ) -> tuple[_TwoFiles | _TsvFile, ...]:
-        named = sources if self.columns is not None else sources + targets
+    def _make_parts(self, sources: tuple[PathLike, ...], targets: tuple[PathLike, ...]) -> tuple[_Part, ...]:
+        named = sources if self.columns is not None or self.one_text else sources + targets
         refuse_standard_input_twice(*named)
+        if self.one_text:
+            return tuple(_OneFile(_spooled(path)) for path in sources)
         if self.columns is None:
             return tuple(_TwoFiles(_spooled(s), _spooled(t)) for s, t in zip(sources, targets, strict=True))
         if min(self.columns) < 0:
@@ -183,6 +204,16 @@ class ParallelText:
     def tsv(cls, path: Paths, *, source_column: int = 0, target_column: int = 1) -> ParallelText:
         """Pairs from two columns (from 0) of tab-separated files, which have no quoting."""
         return cls(path, path, columns=(source_column, target_column))
+
+    @classmethod
+    def alone(cls, path: Paths) -> ParallelText:
+        """A text that has no translation."""
+        return cls(path, path, one_text=True)
+
+    @property
+    def called(self) -> str:
+        """What it is made of: "pairs", or "lines" of one text."""
+        return "lines" if self.one_text else "pairs"
 
     @cached_property
     def _counts(self) -> tuple[int, ...]:
@@ -308,7 +339,7 @@ def _mixed(numbers: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint64]
         return z ^ (z >> np.uint64(31))
 
 
-def _decode(part: _TwoFiles | _TsvFile, raw: _RawPair, bad_bytes: PairBadBytes) -> tuple[str, str] | None:
+def _decode(part: _Part, raw: _RawPair, bad_bytes: PairBadBytes) -> tuple[str, str] | None:
     if bad_bytes == "skip":
         try:
             return raw.source.data.decode("utf-8"), raw.target.data.decode("utf-8")
