@@ -6,7 +6,7 @@ import torch
 from random_models import build as build_with_parts
 
 from dragoman.model.config import ModelConfig
-from dragoman.model.position import INITIAL_LENGTH
+from dragoman.model.position import INITIAL_LENGTH, SinusoidalPosition, sinusoids
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import DepartureSection
 from dragoman.variants.block_sinusoids import BlockSinusoidalPosition
@@ -15,7 +15,9 @@ from dragoman.variants.departures import (
     GLU,
     AttentionDropout,
     BlockSinusoids,
+    DecoderOnly,
     Departure,
+    EncoderOnly,
     EndStart,
     FeedForwardDropout,
     FinalNorm,
@@ -36,7 +38,8 @@ from dragoman.variants.departures import (
     UnbiasedNorm,
     ZeroStart,
 )
-from dragoman.variants.parts import parts_of
+from dragoman.variants.parts import Model, parts_of
+from dragoman.variants.parts import build as build_model
 from dragoman.variants.rope import Rotation, rotations
 from dragoman.variants.search_rules import LengthLimit, PowerPenalty
 from dragoman.variants.training_rules import (
@@ -105,6 +108,29 @@ EACH: dict[str, tuple[Departure, ...]] = {
 }
 # The kernels serve these too: only a number is another.
 SERVED = {"norm_epsilon"}
+# The models of one stack: with the paper's parts, and with others.
+ONE_STACK: dict[str, tuple[Departure, ...]] = {
+    "decoder_only": (DecoderOnly(),),
+    "decoder_only of today": (DecoderOnly(), *EACH["of today"]),
+    "decoder_only and more": (DecoderOnly(), *EACH["relative_positions and more"], OutputBias()),
+    "encoder_only": (EncoderOnly(share=0.3),),
+    "encoder_only of today": (
+        EncoderOnly(),
+        PreNorm(),
+        RMSNorm(),
+        SwiGLU(d_ff="two_thirds"),
+        Rope(),
+        MultiQuery(),
+    ),
+    "encoder_only and more": (
+        EncoderOnly(),
+        LearnedPositions(length=300),
+        GEGLU(d_ff="kept"),
+        ProjectionBiases(),
+        OutputBias(),
+        AttentionDropout(P_drop=0.1),
+    ),
+}
 # Where a test is long: each departure by itself, and one model of many.
 FEWER = [name for name, made in EACH.items() if len(made) == 1 or name == "of today"]
 # Departures of training and of search: each by itself, with numbers that show in a short run.
@@ -131,9 +157,33 @@ def build(
 ) -> Transformer:
     """A model in eval mode none of whose parameters is 0 or 1, tables exact in its number format."""
     model = build_with_parts(config, seed=seed, dtype=dtype, parts=parts_of(departures))
+    _make_tables_exact(model, dtype)
+    return model
+
+
+def build_one_stack(
+    departures: tuple[Departure, ...],
+    config: ModelConfig = CONFIG,
+    *,
+    seed: int = 3,
+    dtype: torch.dtype = torch.float64,
+) -> Model:
+    """The same of a model of one stack."""
+    model = build_model(config, departures, seed=seed).to(dtype)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            parameter.add_(0.3 * noise.to(dtype))
+    _make_tables_exact(model, dtype)
+    return model.eval()
+
+
+def _make_tables_exact(model: torch.nn.Module, dtype: torch.dtype) -> None:
     for module in model.modules():
+        if type(module) is SinusoidalPosition:
+            module.table = sinusoids(INITIAL_LENGTH, module.d_model).to(dtype)
         if isinstance(module, BlockSinusoidalPosition):
             module.table = module.computed(INITIAL_LENGTH).to(dtype)
         if isinstance(module, Rotation):
             module.table = rotations(INITIAL_LENGTH, module.d_k, module.base).to(dtype)
-    return model

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from dragoman.data.prepare import prepare as prepare
     from dragoman.data.prepared import open_prepared as open_prepared
     from dragoman.errors import DragomanError as DragomanError
+    from dragoman.language.masked import MaskedLanguageModel as MaskedLanguageModel
+    from dragoman.language.model import LanguageModel as LanguageModel
     from dragoman.model.config import ModelConfig as ModelConfig
     from dragoman.model.parts import PAPER as PAPER
     from dragoman.model.parts import Parts as Parts
@@ -29,6 +31,8 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "DragomanError": "dragoman.errors",
+    "LanguageModel": "dragoman.language.model",
+    "MaskedLanguageModel": "dragoman.language.masked",
     "ModelConfig": "dragoman.model.config",
     "PAPER": "dragoman.model.parts",
     "Parts": "dragoman.model.parts",

@@ -32,13 +32,12 @@ from dragoman.data.manifest import Count, Digest, FileRecord, Record, file_recor
 from dragoman.data.tensors import COPY_AGAIN, read_metadata, read_tensors, write_tensors
 from dragoman.errors import CheckpointError, ConfigError, VocabularyMismatch, first_fault
 from dragoman.model.config import ModelConfig
-from dragoman.model.transformer import Transformer
 from dragoman.provenance import provenance
 from dragoman.recipe import Recipe
 from dragoman.standing import Standing, standing
 from dragoman.text.subwords import Subwords
-from dragoman.variants.departures import Departure
-from dragoman.variants.parts import build
+from dragoman.variants.departures import DecoderOnly, Departure, EncoderOnly, stack_of
+from dragoman.variants.parts import Model, build
 
 CHECK_PATH = "check the path and its permissions"
 
@@ -130,7 +129,12 @@ class BundleFacts:
         """One vocabulary serves both languages."""
         return self.source_subwords.digest == self.target_subwords.digest
 
-    def build(self, seed: int | None) -> Transformer:
+    @property
+    def stack(self) -> DecoderOnly | EncoderOnly | None:
+        """The departure that leaves one stack of the two, for a model of one text; None for a translator."""
+        return stack_of(self.recipe.departures.architecture)
+
+    def build(self, seed: int | None) -> Model:
         """The model, with the departures of the recipe; `seed` as `Transformer` has it."""
         return build(self.config, self.recipe.departures.architecture, seed=seed)
 
@@ -159,7 +163,7 @@ class Bundle:
             path, expected=expected_shapes(facts.config, facts.recipe.departures.architecture)
         )
 
-    def model(self, dtype: torch.dtype = torch.float32) -> Transformer:
+    def model(self, dtype: torch.dtype = torch.float32) -> Model:
         """The model with its weights, in evaluation mode."""
         weights = self.weights()
         model = self.facts.build(None)
@@ -411,8 +415,7 @@ def expected_shapes(config: ModelConfig, departures: Sequence[Departure] = ()) -
 
 def short_card(facts: BundleFacts, manifest: BundleManifest, scores: str = "") -> str:
     """A model card: what it is, how it stands to the paper, its data, its scores, how to use it."""
-    config, recipe = facts.config, facts.recipe
-    languages = f"{facts.source_language or 'source'} to {facts.target_language or 'target'}"
+    config, recipe, words = facts.config, facts.recipe, _words_of(facts)
     data = "\n".join(f"* {key}: {value}" for key, value in manifest.data.items() if value is not None)
     averaged = ", ".join(manifest.averaged) or "none"
     departures = "\n".join(f"* {d}" for d in manifest.departures) or "* none"
@@ -420,11 +423,11 @@ def short_card(facts: BundleFacts, manifest: BundleManifest, scores: str = "") -
         "\n".join(f"* {finding}" for finding in facts.standing.findings if finding.verdict == verdict)
         for verdict in ("scaled", "silent")
     )
-    return f"""# Translation model, {languages}
+    return f"""# {words.title}
 
 {manifest.standing}
 
-A Transformer of {config.N}+{config.N} layers, d_model {config.d_model}, d_ff {config.d_ff}, {config.h} heads,
+A Transformer of {words.layers}, d_model {config.d_model}, d_ff {config.d_ff}, {config.h} heads,
 {config.vocab_size} subwords, trained with dragoman for {manifest.step} updates (recipe {recipe.name}, seed
 {recipe.training.seed}). Checkpoints averaged: {averaged}.
 
@@ -443,16 +446,45 @@ Every other choice is as published: `dragoman fidelity MODEL` lists them all.
 {data or "* not recorded"}
 
 ## Scores
-{scores or "Not scored yet: `dragoman evaluate MODEL SOURCE REFERENCE`."}
+{scores or f"Not scored yet: `dragoman evaluate MODEL {words.test_set}`."}
 
 ## Use
-    dragoman translate MODEL < input.txt > output.txt
+    dragoman {words.verb} MODEL < input.txt > output.txt
 
 ## Limits
 It has learned from the data above and nothing else: other subjects, other languages and longer texts than it
-was trained on are translated badly, and it states falsehoods as fluently as facts. The license of the data may
+was trained on are {words.done} badly, and it states falsehoods as fluently as facts. The license of the data may
 bind what the model can be used for.
 """
+
+
+@dataclass(frozen=True)
+class _Words:
+    """What a card says of a model of one kind."""
+
+    title: str
+    layers: str
+    test_set: str
+    verb: str
+    done: str
+
+
+def _words_of(facts: BundleFacts) -> _Words:
+    N, language = facts.config.N, facts.target_language or "language not known"
+    match facts.stack:
+        case DecoderOnly():
+            return _Words(f"Language model, {language}", f"{N} layers", "TEXT", "generate", "continued")
+        case EncoderOnly():
+            return _Words(f"Masked language model, {language}", f"{N} layers", "TEXT", "fill", "filled in")
+        case None:
+            languages = f"{facts.source_language or 'source'} to {facts.target_language or 'target'}"
+            return _Words(
+                f"Translation model, {languages}",
+                f"{N}+{N} layers",
+                "SOURCE REFERENCE",
+                "translate",
+                "translated",
+            )
 
 
 def bundle_in(path: Path) -> Path:

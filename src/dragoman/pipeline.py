@@ -14,7 +14,14 @@ from pathlib import Path
 import torch
 
 from dragoman.bundle import MANIFEST, BundleFacts
-from dragoman.data.batches import Batch, BatchLoader, BatchPlan, bpe_dropout_segmenter, dev_batches
+from dragoman.data.batches import (
+    Batch,
+    BatchLoader,
+    BatchPlan,
+    Objective,
+    bpe_dropout_segmenter,
+    dev_batches,
+)
 from dragoman.data.durable import only_one
 from dragoman.data.prepared import DevTexts, PreparedCorpus, open_prepared
 from dragoman.errors import ConfigError
@@ -22,7 +29,7 @@ from dragoman.fidelity.measure import measure
 from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import Recipe
-from dragoman.recipes.choose import choose_recipe
+from dragoman.recipes.choose import choose_language_model, choose_recipe
 from dragoman.scoring.bleu import bleu
 from dragoman.scoring.chrf import chrf
 from dragoman.scoring.exact_match import exact_match
@@ -38,9 +45,13 @@ from dragoman.training.checkpoint import (
     write_durably,
 )
 from dragoman.training.events import Emit, Event, JsonLines, Said, TensorBoard
+from dragoman.training.learner import Learner
 from dragoman.training.stopping import stop_on_signals
 from dragoman.training.trainer import TEXT_DIGEST, Task, Trainer
 from dragoman.translator import Precision, Translation, Translator, usable_device
+from dragoman.variants.decoder_only import next_token
+from dragoman.variants.departures import DecoderOnly, EncoderOnly, stack_of
+from dragoman.variants.encoder_only import hide
 
 RECIPE_FILE, EVENTS_FILE, CHECKPOINTS, MODEL = "recipe.toml", "events.jsonl", "checkpoints", "model"
 
@@ -59,6 +70,9 @@ CHANGEABLE_ON_RESUME = (
 )
 # What a run takes from its corpus, whatever its recipe asks for.
 OF_THE_CORPUS = ("subwords.vocab_size", "subwords.joint", "model.shared_embeddings")
+DEV_EPOCH = (
+    2**32 - 1
+)  # that no training comes to: what is hidden in the dev set is the same at each validation
 
 
 @dataclass(frozen=True)
@@ -282,7 +296,8 @@ def _recipe_for(
     if recipe is None:
         limit = [change for change in changes if change.partition("=")[0].strip() == "training.max_minutes"]
         minutes = Recipe().with_changes(limit).training.max_minutes
-        choice = choose_recipe(corpus, device, max_minutes=minutes)
+        choose = choose_language_model if corpus.one_text else choose_recipe
+        choice = choose(corpus, device, max_minutes=minutes)
         tell(
             Said(
                 f"recipe {choice.recipe.name} ({choice.recipe.training.precision}) chosen for "
@@ -298,6 +313,17 @@ def _recipe_for(
 
 def _as_prepared(recipe: Recipe, corpus: PreparedCorpus, tell: Callable[[Event], None]) -> Recipe:
     """The recipe with the subwords the corpus has, so that what is stored and said of the run is true."""
+    stack = stack_of(recipe.departures.architecture)
+    if corpus.one_text != (stack is not None):
+        what = "one text" if corpus.one_text else "pairs"
+        model = "both stacks, for pairs" if stack is None else f"{stack.name}, for one text"
+        raise ConfigError(
+            f"the corpus is of {what}, and the model of the recipe is of {model}",
+            where=f"{corpus.directory}; recipe {recipe.name}",
+            cure="take the recipe lm or masked-lm"
+            if corpus.one_text
+            else "prepare one text (dragoman prepare TEXT --one-text), or leave the departure out",
+        )
     if recipe.model.shared_embeddings and not corpus.joint:
         raise ConfigError(
             "shared embeddings need one vocabulary, and the corpus has one for each language",
@@ -393,7 +419,9 @@ def _trainer(
         _check_same_rules(checkpoint, recipe, out)
         emit(Said(f"going on from {checkpoint.name}"))
     task = Task(
-        loader=BatchLoader(corpus.train, plan, segment=_segmenter(corpus, recipe)),
+        loader=BatchLoader(
+            corpus.train, plan, segment=_segmenter(corpus, recipe), objective=_objective(corpus, recipe)
+        ),
         dev=_dev(corpus, recipe),
         translate_dev=_dev_bleu(corpus, recipe, device),
         facts=_facts(corpus, recipe),
@@ -438,19 +466,43 @@ def _segmenter(corpus: PreparedCorpus, recipe: Recipe) -> Callable[..., list[int
 def _dev(corpus: PreparedCorpus, recipe: Recipe) -> Callable[[], Iterator[Batch]] | None:
     if not len(corpus.dev):
         return None
-    return lambda: dev_batches(corpus.dev, min(recipe.batch.target_tokens, recipe.batch.tokens_at_once))
+    tokens, objective = (
+        min(recipe.batch.target_tokens, recipe.batch.tokens_at_once),
+        _objective(corpus, recipe),
+    )
+
+    def batches() -> Iterator[Batch]:
+        for batch in dev_batches(corpus.dev, tokens):
+            yield batch if objective is None else objective(batch, DEV_EPOCH)
+
+    return batches
+
+
+def _objective(corpus: PreparedCorpus, recipe: Recipe) -> Objective | None:
+    """What a model of one text learns from; None where a target is learned from its source."""
+    match stack_of(recipe.departures.architecture):
+        case DecoderOnly():
+            return lambda batch, _epoch: next_token(batch)
+        case EncoderOnly(share=share):
+            vocab_size, seed = corpus.source_subwords.vocab_size, recipe.training.seed
+            return lambda batch, epoch: hide(
+                batch, vocab_size=vocab_size, share=share, seed=seed, epoch=epoch
+            )
+        case None:
+            return None
 
 
 def _dev_bleu(
     corpus: PreparedCorpus, recipe: Recipe, device: torch.device
-) -> Callable[[Transformer], float] | None:
+) -> Callable[[Learner], float] | None:
     count = min(recipe.training.validation_sentences, len(corpus.dev))
-    if count == 0:
+    if count == 0 or corpus.one_text:
         return None
     texts = corpus.dev_texts()
     texts = DevTexts(texts.sources[:count], texts.targets[:count])
 
-    def measure(model: Transformer) -> float:
+    def measure(model: Learner) -> float:
+        assert isinstance(model, Transformer)
         translator = Translator(
             model,
             corpus.source_subwords,
@@ -488,8 +540,15 @@ def _facts(corpus: PreparedCorpus, recipe: Recipe) -> BundleFacts:
         "dev pairs": len(corpus.dev),
         "source files": None if origin is None else ", ".join(origin.source_files),
         "target files": None if origin is None else ", ".join(origin.target_files),
-        TEXT_DIGEST: _text_digest(corpus),
     }
+    if corpus.one_text:
+        data = {
+            "training lines": record.pairs,
+            "tokens": record.source_tokens,
+            "dev lines": len(corpus.dev),
+            "files": data["source files"],
+        }
+    data[TEXT_DIGEST] = _text_digest(corpus)
     return BundleFacts(
         config,
         recipe,

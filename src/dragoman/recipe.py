@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from dragoman.errors import ConfigError, first_fault
 from dragoman.model.config import ModelShape
-from dragoman.variants.departures import Departure, check_departures, departures_of
+from dragoman.variants.departures import Departure, check_departures, departures_of, stack_of
 from dragoman.variants.search_rules import (
     SearchDeparture,
     SearchRules,
@@ -196,7 +196,7 @@ class Recipe(Section):
         training, optimizer = self.training, self.optimizer
         run = RunLimits(optimizer.warmup_steps, training.max_steps, training.max_minutes, optimizer.cooldown)
         check_training_departures(self.departures.training, run)
-        check_search_departures(self.departures.search)
+        check_search_departures(self.departures.search, stack_of(self.departures.architecture))
         return self
 
     @property

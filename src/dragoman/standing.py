@@ -18,7 +18,7 @@ from typing import Literal
 from dragoman import paper
 from dragoman.model.config import ModelShape
 from dragoman.recipe import Recipe, SearchSection, SubwordSection, TrainingSection
-from dragoman.variants.departures import KINDS
+from dragoman.variants.departures import KINDS, stack_of
 from dragoman.variants.search_rules import SEARCH_KINDS
 from dragoman.variants.training_rules import TRAINING_KINDS
 
@@ -78,6 +78,14 @@ _FIELDS: dict[str, tuple[Level, str]] = {
     "departures.search": ("recipe", "6.1"),
 }
 _ASKED = {*KINDS, *TRAINING_KINDS, *SEARCH_KINDS}
+# Fields that say nothing of a model of one text.
+_NOT_OF_ONE_STACK = {
+    "decoder_only": {"subwords.joint", "batch.source_tokens", "search.max_extra"},
+    "encoder_only": {
+        *("subwords.joint", "batch.target_tokens"),
+        *("search.max_extra", "search.beam_size", "search.alpha"),
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -171,7 +179,11 @@ def standing(
 
 def _numbers(recipe: Recipe, model: Recipe, measured: Mapping[str, object]) -> tuple[Finding, ...]:
     found = []
+    stack = stack_of(recipe.departures.architecture)
+    left_out = set() if stack is None else _NOT_OF_ONE_STACK[stack.name]
     for path, (level, section) in _FIELDS.items():
+        if path in left_out:
+            continue
         if path.startswith("departures."):
             found += [
                 Finding(d.name, level, d.section, d.instead_of, d.source_and_numbers, "departure")

@@ -48,6 +48,10 @@ from dragoman.whole_search import search_all
 Precision = Literal["fp32", "bf16", "int8", "auto"]
 Engine = Literal["auto", "exact"]
 
+VERBS = {
+    "decoder_only": "dragoman generate, dragoman evaluate",
+    "encoder_only": "dragoman fill, dragoman evaluate",
+}
 _PARTS_A_UNIT = 1 << 20  # more parts than any unit has: keeps the random numbers of units apart
 BATCH_TOKENS = 2048  # source positions, padding included, searched at once
 # Sources are padded to a multiple of this, and only those that come to the same length share a batch: see `Translator`.
@@ -222,6 +226,12 @@ class Translator:
             ConfigError: int8 is wanted where there are no kernels for it, or none for the model's parts.
         """
         facts = bundle.facts
+        if facts.stack is not None:
+            raise ConfigError(
+                f"this is a model of one text ({facts.stack.name}), and translates nothing",
+                where=str(bundle.directory),
+                cure=f"use: {VERBS[facts.stack.name]}",
+            )
         kernels = native.kernels() if device.type == "cpu" else None
         departs = not for_kernels(facts.recipe.departures.architecture)  # then there are no kernels for it
         by_kernels = (
@@ -242,6 +252,7 @@ class Translator:
             )
         wide = by_kernels or precision == "auto"
         model = bundle.model(torch.float32 if wide else DTYPES[precision]).to(device)
+        assert isinstance(model, Transformer)
         products = fastest_products(model) if precision == "auto" else precision
         return cls(
             model=model,

@@ -112,4 +112,4 @@ def test_unseen_combinations_come_out_right(scores, name):
 
 def test_every_departure_there_is_learns_by_itself():
     alone = {made[0].name for made in MODELS.values() if len(made) == 1}
-    assert alone == set(KINDS)
+    assert alone == set(KINDS) - {"decoder_only", "encoder_only"}  # which learn in `test_one_text_learns`

@@ -18,7 +18,7 @@ ROOT = Path(dragoman.__file__).parent
 ORDER = [
     "errors", "paper", "provenance", "text", "data", "download", "native", "model", "machine", "variants", "recipe",
     "standing", "bundle", "training", "search", "predecessors", "whole_search", "fastest", "translator", "scoring",
-    "recipes", "fidelity", "pipeline", "demo", "cli",
+    "language", "recipes", "fidelity", "pipeline", "demo", "cli",
 ]  # fmt: skip
 MODEL_MAY_IMPORT = {"torch", "jaxtyping", "pydantic", "dragoman.model", "dragoman.errors", "dragoman.native"}
 WITHOUT_TORCH = ("errors", "recipe", "text", "scoring")

@@ -50,14 +50,21 @@ DEPARTURES = {
         "architecture as published, recipe optimizer.cooldown 0.6 (paper 0.0, 5.3)",
     ),
     "demo-grammar": "architecture as published, recipe optimizer.cooldown 0.3 (paper 0.0, 5.3)",
+    "lm": "architecture decoder_only of Liu et al. 2018 (paper an encoder and a decoder, 3.1), "
+    "recipe optimizer.cooldown 0.6 (paper 0.0, 5.3)",
+    "masked-lm": "architecture encoder_only of Devlin et al. 2018, share 0.3 (paper an encoder and a decoder, 3.1), "
+    "recipe optimizer.cooldown 0.6 (paper 0.0, 5.3)",
 }
 
 
 @pytest.mark.parametrize("recipe", all_recipes(), ids=lambda recipe: recipe.name)
 def test_how_each_recipe_of_ours_stands(recipe):
-    """None departs but those of some minutes, which cannot wait for the rate to fall by itself, and say so."""
+    """None departs but those of one text, and those of some minutes, which cannot wait for the rate to fall by itself."""
     found = standing(recipe)
-    assert [d.choice for d in found.departures] == ["optimizer.cooldown"] * (recipe.name in DEPARTURES)
+    asked = [departure.name for departure in recipe.departures.architecture]
+    assert [d.choice for d in found.departures] == asked + ["optimizer.cooldown"] * (
+        recipe.name in DEPARTURES
+    )
     published = recipe.name in ("base", "big", "big-en-fr")
     scale = f"as published ({recipe.name})" if published else recipe.name
     assert (found.nearest == recipe.name and not found.differences) == published

@@ -1,4 +1,4 @@
-"""`dragoman evaluate`: BLEU and chrF of a model, or of a finished translation.
+"""`dragoman evaluate`: BLEU and chrF of a model or of a finished translation; perplexity of a model of one text.
 
 Paper: 6.1
 """
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 def evaluate(
     arguments: Annotated[
         list[str],
-        typer.Argument(metavar="MODEL SOURCE REFERENCE | TRANSLATION REFERENCE", show_default=False),
+        typer.Argument(
+            metavar="MODEL SOURCE REFERENCE | TRANSLATION REFERENCE | MODEL TEXT", show_default=False
+        ),
     ],
     *,
     out: Annotated[
@@ -64,9 +66,10 @@ def evaluate(
     """Score a model on a test set, or score a finished translation.
 
     Three arguments: MODEL translates SOURCE and the result is compared with REFERENCE. Two: TRANSLATION is compared with
-    REFERENCE. Scores come with sacreBLEU's signatures.
+    REFERENCE; or, of a language model, how probable it finds TEXT: perplexity a subword and a word, bits a byte (of a
+    masked one: perplexity and share guessed of subwords hidden one at a time). Scores come with their signatures.
 
-    Examples: dragoman evaluate run test.en test.de; dragoman evaluate output.de test.de
+    Examples: dragoman evaluate run test.en test.de; dragoman evaluate output.de test.de; dragoman evaluate lm-run test.en
     """
     from dragoman.text.lines import read_units, refuse_standard_input_twice
 
@@ -82,10 +85,14 @@ def evaluate(
             )
         refuse_standard_input_twice(*arguments)
         if Path(arguments[0]).is_dir():
-            raise ConfigError(
-                f"{arguments[0]} is a directory, not a finished translation",
-                cure="to score a model give three arguments: MODEL SOURCE REFERENCE",
-            )
+            if paper or tokenize is not None or target_language is not None or shortlist is not None:
+                raise ConfigError(
+                    "--paper, --tokenize, --target-language and --shortlist are for translations",
+                    cure="leave them out, or to score a translator give three arguments: MODEL SOURCE REFERENCE",
+                )
+            use_threads(threads)
+            _evaluate_text(*arguments, device=device, precision=precision, json=json)
+            return
         hypotheses, references = (list(read_units(path)) for path in arguments)
         scores = _scores_of(
             hypotheses, references, arguments, target_language=target_language, tokenize=tokenize, paper=paper
@@ -95,7 +102,7 @@ def evaluate(
     if len(arguments) != 3:
         raise ConfigError(
             f"two or three arguments are due, not {len(arguments)}",
-            cure="give MODEL SOURCE REFERENCE, or TRANSLATION REFERENCE",
+            cure="give MODEL SOURCE REFERENCE, or TRANSLATION REFERENCE; of a language model MODEL TEXT",
         )
     if tokenize is not None:
         raise ConfigError(
@@ -205,6 +212,20 @@ def _evaluate_model(
         say(result.standing)
         if result.truncated:
             say(f"warning: {result.truncated} translations were cut at the length limit")
+    _print(result.scores, json=json)
+
+
+def _evaluate_text(model: str, text: str, *, device: str, precision: SearchPrecision, json: bool) -> None:
+    from dragoman.language.evaluation import evaluate_text
+    from dragoman.text.lines import read_units
+
+    if precision not in ("fp32", "bf16"):
+        raise ConfigError(f"--precision {precision} is for translating", cure="take fp32 or bf16")
+    texts = list(read_units(text))
+    with counting("score", len(texts)) as tick:
+        result = evaluate_text(model, texts, device=device, precision=precision, on_batch=tick)
+    if not json:
+        say(result.standing)
     _print(result.scores, json=json)
 
 

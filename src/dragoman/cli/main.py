@@ -26,6 +26,8 @@ from dragoman.cli import (
     demo,
     evaluate,
     fidelity,
+    fill,
+    generate,
     prepare,
     recipe,
     score,
@@ -121,6 +123,8 @@ app.command("shortlist")(shortlist.shortlist)
 app.command("score")(score.score)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
+app.command("generate")(generate.generate)
+app.command("fill")(fill.fill)
 app.add_typer(recipe.app, name="recipe")
 app.command("fidelity")(fidelity.fidelity)
 

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from dragoman.cli.options import Alpha, Device, Json, PrecisionOption, Threads, use_threads
+from dragoman.cli.options import Alpha, Device, Json, Precision, PrecisionOption, Threads, use_threads
 from dragoman.cli.talk import say
 from dragoman.errors import ConfigError, DataError
 
@@ -21,7 +21,9 @@ def score(
     source: Annotated[
         str, typer.Argument(help="Source text; with --pieces: the output of translate --json.")
     ],
-    target: Annotated[str | None, typer.Argument(help="Its translation, line by line.")] = None,
+    target: Annotated[
+        str | None, typer.Argument(help="Its translation, line by line; none of a model of one text.")
+    ] = None,
     *,
     pieces: Annotated[
         bool,
@@ -35,7 +37,10 @@ def score(
 ) -> None:
     """Score given translations: log P / ((5 + n) / 6)^alpha, a number a line, or by the penalty of the model's recipe.
 
-    Example: dragoman score run input.txt translation.txt
+    Of a language model: log P of each line of a text; of a masked one the sum of the log P of its subwords, each hidden
+    by itself.
+
+    Examples: dragoman score run input.txt translation.txt; dragoman score lm-run text.txt
     """
     from dragoman.pipeline import chunks
     from dragoman.text.lines import read_units
@@ -46,11 +51,12 @@ def score(
         if target is not None:
             raise ConfigError(f"--pieces takes no translation, but {target} was given", cure="leave it out")
         sources, rows = _read_pieces(source)
+    elif target is None:
+        if alpha is not None:
+            raise ConfigError("--alpha is for translations", cure="leave it out, or give TARGET")
+        _score_text(model, source, device=device, precision=precision, json=json)
+        return
     else:
-        if target is None:
-            raise ConfigError(
-                "no translation to score", cure="give TARGET, or --pieces with the output of translate --json"
-            )
         sources, texts = list(read_units(source)), list(read_units(target))
         if len(sources) != len(texts):
             raise DataError(
@@ -65,9 +71,31 @@ def score(
             scores = translator.score_pieces(run, rows[start:stop], alpha=alpha)
         else:
             scores = translator.score(run, texts[start:stop], alpha=alpha)
-        for number, value in enumerate(scores, start=start + 1):
-            typer.echo(json_format.dumps({"line": number, "score": value}) if json else f"{value:.6f}")
+        _print(scores, start, json=json)
         start = stop
+
+
+def _score_text(model: Path, text: str, *, device: str, precision: Precision, json: bool) -> None:
+    from dragoman.language.evaluation import log_probabilities
+    from dragoman.language.loading import load
+    from dragoman.pipeline import chunks
+    from dragoman.text.lines import read_units
+
+    loaded = load(
+        model,
+        device=device,
+        precision=precision,
+        cure="give TARGET, or --pieces with the output of translate --json",
+    )
+    start = 0
+    for run in chunks(list(read_units(text))):
+        _print(log_probabilities(loaded, run), start, json=json)
+        start += len(run)
+
+
+def _print(scores: list[float], start: int, *, json: bool) -> None:
+    for number, value in enumerate(scores, start=start + 1):
+        typer.echo(json_format.dumps({"line": number, "score": value}) if json else f"{value:.6f}")
 
 
 def _read_pieces(path: str) -> tuple[list[str], list[list[str]]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json as json_format
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,9 @@ from dragoman.cli.talk import say
 from dragoman.cli.training_talk import TrainingTalk
 
 EXIT_SAVED = 75
+
+if TYPE_CHECKING:
+    from dragoman.recipe import Recipe
 
 
 def train(
@@ -95,4 +98,17 @@ def train(
         raise typer.Exit(EXIT_SAVED)
     if not json:
         say(f"model: {result.model} (the average of the last checkpoints)")
-        say(f"next: dragoman translate {out} < input.txt")
+        say(f"next: dragoman {_verb_for(result.recipe)} {out} < input.txt")
+
+
+def _verb_for(recipe: Recipe) -> str:
+    """What uses a model of this recipe."""
+    from dragoman.variants.departures import DecoderOnly, EncoderOnly, stack_of
+
+    match stack_of(recipe.departures.architecture):
+        case DecoderOnly():
+            return "generate"
+        case EncoderOnly():
+            return "fill"
+        case None:
+            return "translate"

@@ -8,13 +8,14 @@ Each takes a model and says what it computes in the words of `choices`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dragoman.data.batches import Batch, make_batch
 from dragoman.data.shards import PairShards
@@ -48,7 +49,7 @@ def embedding_scale(model: Transformer) -> str:
     """What a row of the matrix is multiplied by before the position is added (3.4), by the differences of tokens."""
     model = shaken(model)
     return agreed(
-        _scale(_differences(x) / _differences(row), model.config.d_model) for x, row in _embedded(model)
+        scale_of(differences(x) / differences(row), model.config.d_model) for x, row in _embedded(model)
     )
 
 
@@ -60,7 +61,8 @@ def _embedded(model: Transformer) -> list[tuple[Tensor, Tensor]]:
     return [(argument, row) for (_, argument, _), row in zip(seen[:2], rows, strict=True)]
 
 
-def _differences(x: Tensor) -> Tensor:
+def differences(x: Tensor) -> Tensor:
+    """Of later positions and the first."""
     return x[:, 1:] - x[:, :1]
 
 
@@ -68,7 +70,7 @@ def encoder_input(model: Transformer) -> str:
     """What embedded sources have that embedded targets have not (3.4: nothing)."""
     ours = []
     for x, row in _embedded(shaken(model)):
-        scale = (_differences(x) / _differences(row)).flatten()[0]
+        scale = (differences(x) / differences(row)).flatten()[0]
         ours.append(x - scale * row)
     if all(same(rest, torch.zeros_like(rest)) for rest in ours):
         return "embedding + position"
@@ -77,7 +79,8 @@ def encoder_input(model: Transformer) -> str:
     return "embedding + position + more"
 
 
-def _scale(ratios: Tensor, d_model: int) -> str:
+def scale_of(ratios: Tensor, d_model: int) -> str:
+    """The one factor between rows of the matrix and what is handed to the positions."""
     scale = float(ratios.detach().flatten()[0])
     if not same(ratios, torch.full_like(ratios, scale), 1e-6):
         return "no one factor"
@@ -125,13 +128,17 @@ def output_map(model: Transformer) -> str:
 
 def position_place(model: Transformer) -> str:
     """Where order comes from: what is added at the bottom of the stacks, and whether attention knows places (3.5)."""
-    model = shaken(model)
+    return places_of_positions(shaken(model), times=2, run=lambda probed: probed(SOURCE, TARGET))
+
+
+def places_of_positions(model: Transformer, *, times: int, run: Callable[[Transformer], object]) -> str:
+    """As `position_place`, of a model that adds positions so many times in a run."""
     x = numbers(1, ROWS, model.config.d_model)
     table = _positions(model)
     with calls(iter([model.position])) as seen:
-        model(SOURCE, TARGET)
-    if len(seen) != 2:
-        return f"at {len(seen)} places of both stacks"
+        run(model)
+    if len(seen) != times:
+        return f"at {len(seen)} places of {'both stacks' if times == 2 else 'the stack'}"
     at_bottom = not same(table, torch.zeros_like(table))
     if at_bottom and not same(model.position(x)[0] - x[0], table, TABLE_TOLERANCE):
         return "at the bottom, not added"
@@ -197,7 +204,13 @@ def dropout_places(model: Transformer) -> str:
         model: with a P_drop of a half.
     """
     model = shaken(model, training=True)
-    x, f = numbers(1, 6, model.config.d_model, seed=1), numbers(1, 6, model.config.d_model, seed=2)
+    return dropped_in_parts(model, _dropped_inputs(model))
+
+
+def dropped_in_parts(model: nn.Module, dropped_inputs: list[str]) -> str:
+    """What is dropped in the parts of a model that trains, beside what is dropped on the way into its stacks."""
+    config: Any = model.config
+    x, f = numbers(1, 6, config.d_model, seed=1), numbers(1, 6, config.d_model, seed=2)
     zeros = torch.zeros_like(f)
     residuals = list(parts_named(model, RESIDUALS))
     on_outputs = all(is_random(residual, x, lambda _y: f) for residual in residuals)
@@ -205,7 +218,7 @@ def dropout_places(model: Transformer) -> str:
     places = {
         "sub-layer outputs": on_outputs and not on_sums,
         "sums of sub-layers": on_sums,
-        **dict.fromkeys(_dropped_inputs(model), True),
+        **dict.fromkeys(dropped_inputs, True),
         "attention": any(is_random(attention, x) for attention in parts_named(model, ATTENTIONS)),
         "feed-forward": any(is_random(network, x) for network in parts_named(model, NETWORKS)),
     }
@@ -222,13 +235,17 @@ def _dropped_inputs(model: Transformer) -> list[str]:
         runs.append(seen)
     found = {}
     for stack, position, layer in (("encoder", 0, 1), ("decoder", 2, 3)):
-        embedded, other = (run[position][1] for run in runs)
-        found[stack] = _dropped(runs[0][position][2], runs[0][layer][1])
-        if not torch.equal(embedded, other):
-            found[stack] = " and ".join(filter(None, ("embedding", found[stack])))
+        found[stack] = dropped_of(runs, position=position, layer=layer)
     if len(set(found.values())) == 1:
         return [what for what in set(found.values()) if what]
     return [f"{what} of the {stack}" for stack, what in found.items() if what]
+
+
+def dropped_of(runs: list[list[tuple[nn.Module, Any, Any]]], *, position: int, layer: int) -> str:
+    """From two runs with other random numbers: calls of what adds positions, and of a stack's first layer."""
+    embedded, other = (run[position][1] for run in runs)
+    dropped = _dropped(runs[0][position][2], runs[0][layer][1])
+    return dropped if torch.equal(embedded, other) else " and ".join(filter(None, ("embedding", dropped)))
 
 
 def _dropped(together: Tensor, given: Tensor) -> str:
@@ -263,6 +280,11 @@ def initializer(model: Transformer) -> str:
         model.output_embedding.weight,
     ]
     added = {id(parameter) for parameter in model.encoder_start.parameters()}  # as rows of an embedding
+    return initial_spread(model, embeddings, added)
+
+
+def initial_spread(model: nn.Module, embeddings: list[Tensor], added: AbstractSet[int] = frozenset()) -> str:
+    """As `initializer`, of a model with these matrices of embeddings, and vectors (by identity) of their kind."""
     vectors = [p for p in model.parameters() if p.ndim == 1 and id(p) not in added]
     settled = all(bool((vector == 0.0).all()) or bool((vector == 1.0).all()) for vector in vectors)
     if all(map(_is_glorot, _stored_as_one(model))) and all(map(_is_unit_normal, embeddings)) and settled:
@@ -270,7 +292,7 @@ def initializer(model: Transformer) -> str:
     return "another"
 
 
-def _stored_as_one(model: Transformer) -> Iterator[list[Tensor]]:
+def _stored_as_one(model: nn.Module) -> Iterator[list[Tensor]]:
     """Queries, keys and values of a sequence over itself; keys and values of another; every other matrix alone."""
     for name, apart in (("self_attention", False), ("cross_attention", True)):
         for attention in parts_named(model, name):
@@ -307,15 +329,23 @@ def decoder_input() -> str:
 
 def start_token(model: Transformer) -> str:
     """What the decoder is given first (silent)."""
-    first = int(_batch().target_input_ids[0, 0])
-    model = exact(model)
+    first, model = first_token(), exact(model)
     with calls(iter([model.position])) as seen:
         model(SOURCE, ids([first, *TARGET[0].tolist()]))
-    given: Tensor = seen[1][1][0, 0]
+    return said_of_start(first, seen[1][1][0, 0], model.target_embedding.weight)
+
+
+def first_token() -> int:
+    """The first token that a batch gives a decoder."""
+    return int(_batch().target_input_ids[0, 0])
+
+
+def said_of_start(first: int, given: Tensor, weight: Tensor) -> str:
+    """What a decoder that is given this first token begins with."""
     if bool((given == 0.0).all()):
         return "a zero vector"
     for token, name in ((first, f"token {first}"), *_MARKS.items()):
-        row = model.target_embedding.weight[token].detach()
+        row = weight[token].detach()
         if same(given / given.norm(), row / row.norm()):
             return f"{_MARKS.get(token, name)}, an ordinary row"
     return "another vector"

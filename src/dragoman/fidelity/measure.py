@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import torch
 
-from dragoman.fidelity import corpus, inputs, layers, searching, training
+from dragoman.fidelity import corpus, inputs, layers, one_stack, searching, training
 from dragoman.fidelity.choices import CHOICES
 from dragoman.fidelity.small import small_model
 from dragoman.model.config import ModelShape
@@ -17,6 +17,7 @@ from dragoman.model.parts import Parts
 from dragoman.recipe import Recipe
 from dragoman.standing import Standing, field_of, standing
 from dragoman.text.subwords import Subwords
+from dragoman.variants.departures import stack_of
 from dragoman.variants.parts import parts_of
 
 
@@ -30,16 +31,22 @@ def measure(recipe: Recipe, *, parts: Parts | None = None, subwords: Subwords | 
     """
     if parts is None:
         parts = parts_of(recipe.departures.architecture)
+    stack = stack_of(recipe.departures.architecture)
+    choices = CHOICES if stack is None else one_stack.choices_of(stack)
     with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.enable_grad():
         followed, measured = rules(recipe, parts)
         answers = {
-            **architecture(recipe.model, parts),
+            **(
+                architecture(recipe.model, parts)
+                if stack is None
+                else one_stack.architecture(recipe.model, parts, stack)
+            ),
             **followed,
             "subwords": corpus.subwords(subwords),
             "batches": corpus.batches(),
             "BLEU": corpus.measure_of_translations(),
         }
-    findings = tuple(choice.finding(answers[choice.name]) for choice in CHOICES)
+    findings = tuple(choice.finding(answers[choice.name]) for choice in choices)
     return standing(recipe, rules=findings, measured=measured)
 
 

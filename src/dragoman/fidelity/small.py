@@ -9,7 +9,7 @@ import copy
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,8 @@ from torch import Tensor, nn
 from dragoman.model.config import ModelConfig, ModelShape
 from dragoman.model.parts import Parts
 from dragoman.model.transformer import Transformer
+
+M = TypeVar("M", bound=nn.Module)
 
 V = 40  # of the models measured
 D_K = 4  # a size that parts which turn pairs of columns can have
@@ -27,15 +29,18 @@ NOISE = 0.3
 
 def small_model(shape: ModelShape, parts: Parts, *, P_drop: float) -> Transformer:
     """A model of the run's parts and heads, narrow and two layers deep, with its initial weights."""
+    return Transformer(small_config(shape, P_drop=P_drop), parts)
+
+
+def small_config(shape: ModelShape, *, P_drop: float) -> ModelConfig:
+    """The sizes of one."""
     h = min(shape.h, MOST_HEADS)
     width = max(D_K * h, LEAST_WIDTH)
     sizes = {"N": 2, "d_model": width, "d_ff": width + 8, "h": h, "d_k": D_K, "d_v": D_K, "P_drop": P_drop}
-    return Transformer(
-        ModelConfig.from_shape(shape.model_copy(update=sizes), vocab_size=V, source_vocab_size=V), parts
-    )
+    return ModelConfig.from_shape(shape.model_copy(update=sizes), vocab_size=V, source_vocab_size=V)
 
 
-def shaken(model: Transformer, *, training: bool = False) -> Transformer:
+def shaken(model: M, *, training: bool = False) -> M:
     """A copy in float64 with noise on every weight."""
     changed = copy.deepcopy(model).double()
     generator = torch.Generator().manual_seed(1)
@@ -45,7 +50,7 @@ def shaken(model: Transformer, *, training: bool = False) -> Transformer:
     return changed.train(training)
 
 
-def exact(model: Transformer) -> Transformer:
+def exact(model: M) -> M:
     """A copy in float64, weights as they are, without dropout."""
     return copy.deepcopy(model).double().eval()
 

@@ -26,7 +26,7 @@ class EncoderLayer(nn.Module):
         self.residual_2 = parts.residual(shape)
 
     def forward(
-        self, x: Float[Tensor, "B S d_model"], mask: Bool[Tensor, "B 1 #S S"]
+        self, x: Float[Tensor, "B S d_model"], mask: Bool[Tensor, "#B 1 #S S"]
     ) -> Float[Tensor, "B S d_model"]:
         """x attends to itself where `mask` allows."""
         x = self.residual_1(x, lambda y: self.self_attention(y, mask=mask))

@@ -3,7 +3,8 @@
 Paper: none (infrastructure)
 The rule: by pairs of training text and by device. On a CPU under 200,000 pairs: quick, demo or laptop, which differ in
 dropout, by the passes over the text that the minutes (30 unless given) allow on this machine; above, small. On a GPU:
-tiny under 50,000, small under 1 million, base above. Number format: bf16 where this machine is clearly faster in it.
+tiny under 50,000, small under 1 million, base above. Of one text: lm. Number format: bf16 where this machine is clearly
+faster in it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dragoman.data.prepared import PreparedCorpus
 from dragoman.machine import fast_precision
 from dragoman.model.config import ModelConfig
 from dragoman.recipe import Recipe
-from dragoman.recipes.named import base, demo, laptop, quick, small, tiny, with_minutes
+from dragoman.recipes.named import base, demo, laptop, lm, quick, small, tiny, with_minutes
 from dragoman.training.step import optimizer_for, update
 from dragoman.variants.parts import build
 
@@ -51,6 +52,18 @@ def choose_recipe(
         recipe = small()
     recipe = with_precision(recipe, precision)
     return Choice(recipe, reason, expected_hours(recipe, corpus, device))
+
+
+def choose_language_model(
+    corpus: PreparedCorpus, device: torch.device, *, max_minutes: float | None = None
+) -> Choice:
+    """The recipe for one text, which has no translation."""
+    recipe = lm() if max_minutes is None else with_minutes(lm(), max_minutes)
+    recipe = with_precision(recipe, fast_precision(device))
+    minutes = recipe.training.max_minutes
+    assert minutes is not None
+    reason = f"one text of {len(corpus.train):,} lines on {_where(device)}"
+    return Choice(recipe, reason, minutes / 60.0)
 
 
 def _for_minutes(

@@ -26,7 +26,7 @@ class Score:
 
     Args:
         name: the measure, as it is written in tables ("BLEU", "chrF2").
-        value: the score itself, in the measure's own unit (all of ours: 0 to 100).
+        value: the score itself, in the measure's own unit (0 to 100, but for perplexities and bits).
         signature: how it was computed, enough to compute it again.
         details: the parts it is made of, by name.
         segments: how many units were scored.

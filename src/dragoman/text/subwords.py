@@ -279,11 +279,22 @@ class Subwords:
         marked = self._processor.normalize(normalize(text))
         return self._ids_with_fallback(self._merges.segment(marked, p=p, seed=seed))
 
+    def encode_inside(self, text: str) -> list[int]:
+        """The ids of a text that goes on where another has ended: no space is put before it.
+
+        Raises:
+            ConfigError: the model is not BPE.
+        """
+        marked: str = self._processor.normalize(normalize(text))
+        if self._facts.adds_space and marked:
+            marked = marked[:-1] if self._facts.space_is_suffix else marked[1:]
+        return self._ids_with_fallback(self._merges.segment(marked, p=0.0, seed=0))
+
     @cached_property
     def _merges(self) -> MergeTable:
         if self._facts.kind != "bpe":
             raise ConfigError(
-                f"BPE-dropout needs a BPE model; this one is {self._facts.kind}",
+                f"BPE-dropout and texts inside others need a BPE model; this one is {self._facts.kind}",
                 cure="train BPE subwords, or turn BPE-dropout off",
             )
         model = self._processor

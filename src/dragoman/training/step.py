@@ -81,17 +81,21 @@ def _runs(tokens: Int64[Tensor, "rows 2"], most: int) -> list[tuple[int, int]]:
 
 def _rows(batch: Batch, rows: slice) -> Batch:
     """Some rows of a batch, without the columns that are padding in all of them."""
-    source, target = batch.source_ids[rows], batch.target_output_ids[rows]
+    source, target, output = (
+        ids[rows] for ids in (batch.source_ids, batch.target_input_ids, batch.target_output_ids)
+    )
     source_lengths = (source != Subwords.PAD_ID).sum(dim=1)
-    target_lengths = (target != Subwords.PAD_ID).sum(dim=1)
+    target_lengths = (target != Subwords.PAD_ID).sum(
+        dim=1
+    )  # the output may have gaps where nothing is learned
     S, T = int(source_lengths.max()), int(target_lengths.max())
     return Batch(
         source_ids=source[:, :S],
-        target_input_ids=batch.target_input_ids[rows, :T],
-        target_output_ids=target[:, :T],
+        target_input_ids=target[:, :T],
+        target_output_ids=output[:, :T],
         pair_indices=batch.pair_indices[rows],
         source_tokens=int(source_lengths.sum()),
-        target_tokens=int(target_lengths.sum()),
+        target_tokens=int((output != Subwords.PAD_ID).sum()),
     )
 
 

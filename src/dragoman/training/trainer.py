@@ -20,12 +20,12 @@ import torch
 from dragoman.bundle import BundleFacts
 from dragoman.data.batches import Batch, BatchLoader, Cursor
 from dragoman.errors import CheckpointError, VocabularyMismatch
-from dragoman.model.transformer import Transformer
 from dragoman.recipe import Recipe
 from dragoman.training import compiled
 from dragoman.training.checkpoint import Checkpoint, Place, kernels, save_checkpoint, threads
 from dragoman.training.events import Emit, Ended, Said, Saved, Started, Stepped, Validated, Validating
 from dragoman.training.following import average_for
+from dragoman.training.learner import Learner
 from dragoman.training.loss import over_the_others
 from dragoman.training.schedule import Cooldown, cooldown_due
 from dragoman.training.step import Update, gradient, optimizer_for, update
@@ -53,7 +53,7 @@ class Task:
 
     loader: BatchLoader
     dev: Callable[[], Iterator[Batch]] | None
-    translate_dev: Callable[[Transformer], float] | None
+    translate_dev: Callable[[Learner], float] | None
     facts: BundleFacts
     checkpoints: Path
     device: torch.device = CPU

@@ -26,6 +26,7 @@ KEYS, KEYS_OF_EACH = "which heads share keys and values", "keys and values of ea
 NO_MORE_DROPOUT = "dropout on outputs of sub-layers and on embeddings alone"
 TENSOR2TENSOR = "Vaswani et al. 2018"
 SINUSOIDS = "sines and cosines of 10000^(2i/d_model), by turns"
+STACKS, BOTH_STACKS = "which stacks there are", "an encoder and a decoder"
 
 Chance = Annotated[float, Field(gt=0.0, lt=1.0)]
 
@@ -90,6 +91,10 @@ class Choice(BaseModel):
 
     def fault(self, shape: ModelShape, max_length: int) -> str | None:
         """Why it cannot be had with these sizes and sentences so long; None where it can."""
+        return None
+
+    def fault_beside(self, other: Choice) -> str | None:
+        """Why it cannot be had beside another that decides something else; None where it can."""
         return None
 
 
@@ -390,6 +395,48 @@ class TargetSpace(Choice):
     source: ClassVar[str] = TENSOR2TENSOR
 
 
+class _OneStack(Choice):
+    """One stack in place of two: there is one text, and the model is of that text."""
+
+    decides: ClassVar[str] = STACKS
+    instead_of: ClassVar[str] = BOTH_STACKS
+    section: ClassVar[str] = "3.1"
+
+    def fault(self, shape: ModelShape, max_length: int) -> str | None:
+        if not shape.shared_embeddings:
+            return "there is one text, and shared_embeddings = false asks for embeddings of two"
+        return None
+
+    def fault_beside(self, other: Choice) -> str | None:
+        return "it is added to what is translated" if isinstance(other, TargetSpace) else None
+
+
+class DecoderOnly(_OneStack):
+    """The decoder without attention over a source: a language model, which says what comes next."""
+
+    name: Literal["decoder_only"] = "decoder_only"
+    source: ClassVar[str] = "Liu et al. 2018"
+
+
+class EncoderOnly(_OneStack):
+    """The encoder alone: a masked language model, which says what is hidden.
+
+    Attributes:
+        share: of the tokens of a text, chosen to be learned from the others.
+    """
+
+    name: Literal["encoder_only"] = "encoder_only"
+    share: Chance = 0.15
+    source: ClassVar[str] = "Devlin et al. 2018"
+
+    def fault_beside(self, other: Choice) -> str | None:
+        if isinstance(other, GroupedQuery):
+            return "it groups heads of the decoder, and there is none (multi_query is for all heads)"
+        if isinstance(other, _Start):
+            return "a decoder begins with it, and there is none"
+        return super().fault_beside(other)
+
+
 Departure = (
     PreNorm
     | RMSNorm
@@ -414,6 +461,8 @@ Departure = (
     | PaddingStart
     | ZeroStart
     | TargetSpace
+    | DecoderOnly
+    | EncoderOnly
 )
 KINDS: dict[str, type[Departure]] = {kind.model_fields["name"].default: kind for kind in get_args(Departure)}
 
@@ -494,6 +543,11 @@ def check_departures(departures: Sequence[Departure], shape: ModelShape, max_len
     refuse(departures, (departure.fault(shape, max_length) for departure in departures))
 
 
+def stack_of(departures: Sequence[Departure]) -> DecoderOnly | EncoderOnly | None:
+    """The departure that leaves one stack of the two; None where both are there."""
+    return next((d for d in departures if isinstance(d, DecoderOnly | EncoderOnly)), None)
+
+
 def refuse(departures: Sequence[Choice], faults: Iterator[str | None]) -> None:
     """Refuses two that decide the same thing, and the first that has a fault.
 
@@ -521,3 +575,6 @@ def _at_odds(departures: Sequence[Choice]) -> Iterator[str]:
             yield f"departure {one.name} is named twice"
         elif one.decides == other.decides:
             yield f"departures {one.name} and {other.name} do not go together: both say {one.decides}"
+        for this, that in ((one, other), (other, one)):
+            if (fault := this.fault_beside(that)) is not None:
+                yield f"departures {this.name} and {that.name} do not go together: {fault}"

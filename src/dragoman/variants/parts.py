@@ -1,4 +1,4 @@
-"""The parts of a Transformer that departs from the paper's.
+"""The parts of a Transformer that departs from the paper's, and the models made of them.
 
 Paper: none (departures)
 
@@ -25,8 +25,10 @@ from dragoman.model.transformer import INITIAL_SEED, Transformer
 from dragoman.variants import departures as asked
 from dragoman.variants.attention import NONE, OpenAttention, OpenAttentionToSource, Pieces
 from dragoman.variants.block_sinusoids import BlockSinusoidalPosition
-from dragoman.variants.departures import Departure, check_departures
+from dragoman.variants.decoder_only import DecoderOnly
+from dragoman.variants.departures import Departure, check_departures, stack_of
 from dragoman.variants.dropouts import DroppedFeedForward
+from dragoman.variants.encoder_only import EncoderOnly
 from dragoman.variants.final_norm import ending_in
 from dragoman.variants.gated import GATES, GatedFeedForward, gated_width
 from dragoman.variants.learned_position import LearnedPosition
@@ -42,6 +44,7 @@ from dragoman.variants.target_space import TargetSpace
 from dragoman.variants.unbiased_norm import UnbiasedNorm
 
 Norm = Callable[[int], nn.Module]
+Model = Transformer | DecoderOnly | EncoderOnly
 
 
 def _feed_forward(shape: ModelShape, P_inner: float) -> nn.Module:
@@ -177,17 +180,26 @@ def _with(plan: _Plan, departure: Departure) -> _Plan:
             return replace(plan, start=departure.name)
         case asked.TargetSpace():
             return replace(plan, encoder_start=TargetSpace)
+        case asked.DecoderOnly() | asked.EncoderOnly():
+            return plan  # its one stack is made of the same parts
         case _:
             assert_never(departure)
 
 
 def build(
     config: ModelConfig, departures: Sequence[Departure] = (), *, seed: int | None = INITIAL_SEED
-) -> Transformer:
-    """A Transformer with these departures; see `Transformer` for the rest.
+) -> Model:
+    """A Transformer with these departures, or the one stack that they leave of it; see `Transformer` for the rest.
 
     Raises:
         ConfigError: the departures do not go together, or not with these sizes.
     """
     check_departures(departures, config)
-    return Transformer(config, parts_of(departures), seed=seed)
+    parts = parts_of(departures)
+    match stack_of(departures):
+        case asked.DecoderOnly():
+            return DecoderOnly(config, parts, seed=seed)
+        case asked.EncoderOnly():
+            return EncoderOnly(config, parts, seed=seed)
+        case None:
+            return Transformer(config, parts, seed=seed)

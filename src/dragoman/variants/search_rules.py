@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar, Literal, assert_never, get_args
 
 from pydantic import Field
 
-from dragoman.variants.departures import Choice, Level, listed, refuse
+from dragoman.variants.departures import Choice, DecoderOnly, EncoderOnly, Level, listed, refuse
 from dragoman.variants.length_limit import longest_output
 from dragoman.variants.power_penalty import power_penalty
 
@@ -78,13 +78,28 @@ def search_departures_of(value: object) -> tuple[SearchDeparture, ...]:
     return listed(value, SEARCH_KINDS, "search")
 
 
-def check_search_departures(departures: Sequence[SearchDeparture]) -> None:
+def check_search_departures(
+    departures: Sequence[SearchDeparture], stack: DecoderOnly | EncoderOnly | None = None
+) -> None:
     """Refuses what makes no sense together.
+
+    Args:
+        departures: in any order.
+        stack: the one that the model has, where it has not both.
 
     Raises:
         ConfigError: names the departures and the reason.
     """
-    refuse(departures, (None for _ in departures))
+    refuse(departures, (_fault(departure, stack) for departure in departures))
+
+
+def _fault(departure: SearchDeparture, stack: DecoderOnly | EncoderOnly | None) -> str | None:
+    """Why it cannot be had with a model of one text."""
+    if isinstance(stack, EncoderOnly):
+        return "with encoder_only nothing is searched for"
+    if isinstance(stack, DecoderOnly) and isinstance(departure, LengthLimit):
+        return "with decoder_only there is no source whose length could count"
+    return None
 
 
 def search_rules(departures: Sequence[SearchDeparture]) -> SearchRules:

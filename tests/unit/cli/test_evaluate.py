@@ -142,7 +142,7 @@ def test_what_cannot_be_evaluated_is_refused(lab, files, tmp_path):
 
 def test_a_model_without_a_source_is_met_with_what_is_missing(lab, files):
     message = refused(2, "evaluate", lab.run, files[1])
-    assert "not a finished translation" in message
+    assert "this model translates" in message
     assert "MODEL SOURCE REFERENCE" in message
 
 

@@ -101,6 +101,18 @@ def test_training_text_that_spells_reserved_pieces() -> None:
     assert subwords.decode(ids) == "<s></s><pad><0x0A>"
 
 
+@pytest.mark.parametrize("text", [*ODD_TEXTS, "a merge", "fox jumps over. the"])
+def test_a_text_inside_another_gets_no_space_before_it(subwords: Subwords, text: str) -> None:
+    inside = subwords.encode_inside(text)
+    assert subwords.decode([*subwords.encode("Hund"), *inside]) == "Hund" + subwords.normalize(text)
+    assert subwords.decode(subwords.encode_inside(" " + text)) == subwords.normalize(text)
+
+
+def test_words_inside_are_cut_as_words_are(subwords: Subwords) -> None:
+    assert subwords.encode_inside(" the quick fox") == subwords.encode("the quick fox")
+    assert subwords.encode("the")[-1:] + subwords.encode_inside(" quick") == subwords.encode("the quick")
+
+
 def test_decode_passes_over_controls(subwords: Subwords) -> None:
     ids = subwords.encode("the fox")
     assert subwords.decode([2, *ids, 1, 0, 0]) == "the fox"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from departing import EACH
+from departing import EACH, ONE_STACK
 from pydantic import ValidationError
 
 from dragoman.errors import ConfigError
@@ -17,14 +17,18 @@ from dragoman.variants.departures import (
     GEGLU,
     KINDS,
     BlockSinusoids,
+    DecoderOnly,
+    EncoderOnly,
     GroupedQuery,
     PreNorm,
     Rope,
     check_departures,
     departures_of,
+    stack_of,
 )
 
 SECTION = "departures.architecture"
+ALL = EACH | ONE_STACK
 
 
 def asked(text: str) -> tuple[object, ...]:
@@ -52,13 +56,13 @@ def test_as_values_in_python():
     assert departures_of(PreNorm()) == departures_of([PreNorm()]) == (PreNorm(),)
 
 
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", ALL)
 def test_a_recipe_gives_them_back(name, tmp_path):
     recipe = Recipe(
         model=ModelShape(N=1, d_model=12, d_ff=9, h=4, d_k=6, d_v=3),
-        departures=DepartureSection(architecture=EACH[name]),
+        departures=DepartureSection(architecture=ALL[name]),
     )
-    assert recipe.departures.architecture == EACH[name]
+    assert recipe.departures.architecture == ALL[name]
     (tmp_path / "r.toml").write_text(recipe.to_toml(), encoding="utf-8")
     again = Recipe.from_file(tmp_path / "r.toml")
     assert again == recipe
@@ -115,6 +119,13 @@ REFUSED = {
     "grouped_query": "departure grouped_query wants its groups",
     '{name = "grouped_query", groups = 0}': "departure grouped_query: groups is 0: it should be greater than",
     '["multi_query", {name = "grouped_query", groups = 2}]': "both say which heads share keys and values",
+    "decoder_only,encoder_only": "both say which stacks there are",
+    '["encoder_only", {name = "grouped_query", groups = 2}]': "it groups heads of the decoder, and there is none",
+    '[{name = "grouped_query", groups = 2}, "encoder_only"]': "it groups heads of the decoder, and there is none",
+    "encoder_only,zero_start": "a decoder begins with it, and there is none",
+    "decoder_only,target_space": "it is added to what is translated",
+    "encoder_only,target_space": "it is added to what is translated",
+    '{name = "encoder_only", share = 0}': "encoder_only: share is 0: it should be greater than 0",
     '{name = "rope", base = 1.0}': "departure rope: base is 1.0: it should be greater than 1",
     '{name = "rope", base = "big"}': "departure rope: base is 'big'",
     '{name = "glu", d_ff = "half"}': "departure glu: d_ff is 'half': it should be 'kept' or 'two_thirds'",
@@ -130,6 +141,25 @@ def test_what_makes_no_sense_is_refused_with_the_reason(text):
         asked(text)
     assert SECTION in str(caught.value)
     assert caught.value.cure
+
+
+@pytest.mark.parametrize(
+    ("stack", "search", "said"),
+    [
+        ("encoder_only", "power_penalty", "with encoder_only nothing is searched for"),
+        (
+            "decoder_only",
+            '{name = "length_limit", plus = 9}',
+            "with decoder_only there is no source whose length",
+        ),
+    ],
+)
+def test_a_model_of_one_text_has_no_search_of_a_translator(stack, search, said):
+    changes = [f"{SECTION}={stack}", f"departures.search={search}"]
+    with pytest.raises(ConfigError, match=said) as caught:
+        tiny().with_changes(changes)
+    assert "departures.search" in str(caught.value)
+    assert tiny().with_changes([f"{SECTION}=decoder_only", "departures.search=power_penalty"])
 
 
 def test_values_are_frozen_and_equal_by_value():
@@ -152,16 +182,16 @@ def test_each_says_what_it_decides_and_where_it_is_from(name):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_there_is_an_example_of_each_for_the_tests_that_hold_for_all(name):
-    assert any(departure.name == name for made in EACH.values() for departure in made)
+    assert any(departure.name == name for made in ALL.values() for departure in made)
 
 
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", ALL)
 def test_the_banner_names_each_under_architecture(name):
-    recipe = tiny().model_copy(update={"departures": DepartureSection(architecture=EACH[name])})
+    recipe = tiny().model_copy(update={"departures": DepartureSection(architecture=ALL[name])})
     found = standing(recipe)
-    assert [d.choice for d in found.departures] == [departure.name for departure in EACH[name]]
+    assert [d.choice for d in found.departures] == [departure.name for departure in ALL[name]]
     banner = found.banner("tiny")
-    for departure in EACH[name]:
+    for departure in ALL[name]:
         assert f"{departure.name} of {departure.source}" in banner
         assert all(f"{field} {value}" in banner for field, value in departure.numbers.items())
     assert banner.endswith(", recipe as published, scale: tiny")
@@ -182,6 +212,8 @@ TOO_SMALL = {
         {"d_model": 2, "h": 1},
         "a d_model of 2 has a single wavelength",
     ),
+    "decoder_only": (DecoderOnly(), {"shared_embeddings": False}, "there is one text"),
+    "encoder_only": (EncoderOnly(), {"shared_embeddings": False}, "asks for embeddings of two"),
     "rope": (Rope(), {"d_k": 5}, "pairs of coordinates are turned, and d_k 5 is odd"),
 }
 
@@ -192,6 +224,12 @@ def test_sizes_that_do_not_allow_one_are_named(name):
     with pytest.raises(ConfigError, match=re.escape(said)) as caught:
         Recipe(model=ModelShape(**sizes), departures=DepartureSection(architecture=(departure,)))
     assert str(departure) in str(caught.value)
+
+
+def test_the_stack_that_is_left():
+    assert stack_of(()) is stack_of((PreNorm(), Rope())) is None
+    assert stack_of((PreNorm(), DecoderOnly())) == DecoderOnly()
+    assert stack_of((EncoderOnly(share=0.2),)) == EncoderOnly(share=0.2)
 
 
 def test_checks_of_nothing_pass():
