@@ -191,15 +191,19 @@ def by_the_book(
     min_length: int,
     bans: Sequence[int],
     penalty: Penalty = length_penalty,
+    dtype: torch.dtype = torch.float32,
 ) -> tuple[list[Truth], int]:
-    """The specification's beam search on lists, with its order of equals; and the steps it needs."""
+    """The specification's beam search on lists, with its order of equals; and the steps it needs.
+
+    Sums that are equal but for rounding come in the search's order where both have the logits in float64.
+    """
     live: list[tuple[Prefix, float]] = [((), 0.0)]
     pool: list[Truth] = []
     for length in range(1, limit + 1):
         options = [
             (-(value + more), parent, token)
             for parent, (prefix, value) in enumerate(live)
-            for token, more in enumerate(next_log_probabilities(table, prefix))
+            for token, more in enumerate(next_log_probabilities(table, prefix, dtype))
             if token not in bans and more > NO_CHANCE and not (token == EOS and length < min_length)
         ]
         best = sorted(options)[: 2 * beam]

@@ -6,6 +6,7 @@ Paper: 6.1
 from __future__ import annotations
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_search import BOS, EOS, Drawn, TableStep, by_the_book, listed_table, problems, random_table
@@ -16,9 +17,14 @@ from dragoman.search import SamplingOptions, SearchOptions, beam_search, sample
 @given(problems(most_tokens=6, longest=9, with_ties=True), st.integers(2, 5), st.data())
 def test_as_many_steps_as_the_book_needs(drawn: Drawn, beam: int, data: st.DataObject) -> None:
     n_best = data.draw(st.integers(1, beam))
-    step = TableStep([drawn.table])
+    step = TableStep([drawn.table], dtype=torch.float64)
     options = SearchOptions(
-        beam_size=beam, alpha=drawn.alpha, n_best=n_best, min_length=drawn.min_length, max_extra=0
+        beam_size=beam,
+        alpha=drawn.alpha,
+        n_best=n_best,
+        min_length=drawn.min_length,
+        max_extra=0,
+        penalty=drawn.penalty,
     )
     beam_search(
         step,
@@ -36,6 +42,8 @@ def test_as_many_steps_as_the_book_needs(drawn: Drawn, beam: int, data: st.DataO
         alpha=drawn.alpha,
         min_length=drawn.min_length,
         bans=drawn.bans,
+        penalty=drawn.penalty,
+        dtype=torch.float64,
     )
     assert len(step.shapes) == steps
 
