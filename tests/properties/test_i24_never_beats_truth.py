@@ -72,9 +72,9 @@ def test_never_above_the_enumerated_best(drawn: Drawn, beam: int) -> None:
 def test_the_score_is_that_of_the_tokens(drawn: Drawn, beam: int) -> None:
     for hypothesis in searched(drawn, beam, beam):
         again = recomputed(drawn.table, hypothesis, drawn.alpha, drawn.penalty)
-        assert hypothesis.score == pytest.approx(again, abs=1e-5)
+        assert hypothesis.score == pytest.approx(again, rel=1e-6, abs=1e-5)
         lp = PENALTIES[drawn.penalty](len(hypothesis.tokens), drawn.alpha)
-        assert hypothesis.score == pytest.approx(hypothesis.log_probability / lp, abs=1e-6)
+        assert hypothesis.score == pytest.approx(hypothesis.log_probability / lp, rel=1e-6, abs=1e-6)
 
 
 @given(problems(most_tokens=9, longest=8), st.integers(2, 6), st.integers(1, 6))
@@ -104,7 +104,7 @@ def check_by_the_book(drawn: Drawn, beam: int, n_best: int) -> None:
     )
     found = searched(drawn, beam, n_best)
     assert [(each.tokens, each.finished) for each in found] == [(each.tokens, each.finished) for each in book]
-    assert [each.score for each in found] == pytest.approx([each.score for each in book], abs=1e-6)
+    assert [each.score for each in found] == pytest.approx([each.score for each in book], rel=1e-6, abs=1e-6)
 
 
 @pytest.mark.parametrize("levels", [0, 3, 40])
