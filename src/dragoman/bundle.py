@@ -30,7 +30,7 @@ from torch import Tensor
 from dragoman.data.durable import sync_file, whole_directory
 from dragoman.data.manifest import Count, Digest, FileRecord, Record, file_record
 from dragoman.data.tensors import COPY_AGAIN, read_metadata, read_tensors, write_tensors
-from dragoman.errors import CheckpointError, ConfigError, VocabularyMismatch, first_fault
+from dragoman.errors import CHECK_PATH, CheckpointError, ConfigError, VocabularyMismatch, first_fault
 from dragoman.model.config import ModelConfig
 from dragoman.provenance import provenance
 from dragoman.recipe import Recipe
@@ -38,8 +38,6 @@ from dragoman.standing import Standing, standing
 from dragoman.text.subwords import Subwords
 from dragoman.variants.departures import DecoderOnly, Departure, EncoderOnly, stack_of
 from dragoman.variants.parts import Model, build
-
-CHECK_PATH = "check the path and its permissions"
 
 CONFIG, WEIGHTS, RECIPE, MANIFEST, CARD = (
     "config.json",

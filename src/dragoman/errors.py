@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 
+# Cures that several errors share.
+CHECK_PATH = "check the path and its permissions"
+CHECK_ROOM = "check the directory, its permissions and the space left"
+
+
 class DragomanError(Exception):
     """Something a user did, or a file a user has, cannot be worked with.
 

@@ -10,7 +10,6 @@ B sentences of a batch, S source positions, T target positions.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,6 +21,7 @@ from torch import Tensor
 
 from dragoman import native
 from dragoman.bundle import Bundle, bundle_in, open_bundle
+from dragoman.data.rows import BATCH_TOKENS, as_tensor, padded_length, runs_of_one_length
 from dragoman.data.shortlist import Shortlist
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.fastest import fastest_products
@@ -53,9 +53,6 @@ VERBS = {
     "encoder_only": "dragoman fill, dragoman evaluate",
 }
 _PARTS_A_UNIT = 1 << 20  # more parts than any unit has: keeps the random numbers of units apart
-BATCH_TOKENS = 2048  # source positions, padding included, searched at once
-# Sources are padded to a multiple of this, and only those that come to the same length share a batch: see `Translator`.
-LENGTH_MULTIPLE = 16
 
 
 @dataclass(frozen=True)
@@ -445,21 +442,15 @@ class Translator:
 
     def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """Numbers of the parts, longest first; those of one padded length, as many as fit."""
-        by_length = itertools.groupby(
-            sorted(range(len(lengths)), key=lambda k: -lengths[k]), lambda k: _padded(lengths[k])
-        )
-        for length, group in by_length:
-            numbers = list(group)
-            rows = max(1, self.batch_tokens // length)
-            rows = rows if self.batch_rows is None else min(rows, self.batch_rows)
-            for start in range(0, len(numbers), rows):
-                yield numbers[start : start + rows]
+        longest_first = sorted(range(len(lengths)), key=lambda k: -lengths[k])
+        padded = [padded_length(lengths[k]) for k in longest_first]
+        for run in runs_of_one_length(padded, self.batch_tokens, self.batch_rows):
+            yield [longest_first[j] for j in run]
 
     def _as_tensor(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Rows of ids, padded to the multiple above the longest."""
-        length = _padded(max(map(len, rows)))
-        padded = [[*row, *[self.model.config.pad_id] * (length - len(row))] for row in rows]
-        return torch.tensor(padded, dtype=torch.int64, device=self._device)
+        length = padded_length(max(map(len, rows)))
+        return as_tensor(rows, length, self._device, self.model.config.pad_id)
 
     def _translation(self, unit: str, answers: list[list[Hypothesis]], alpha: float) -> Translation:
         if not all(answers):
@@ -566,11 +557,6 @@ class Translator:
         )
         totals: list[float] = chosen.double().masked_fill(~is_token, 0.0).sum(dim=1).tolist()
         return totals
-
-
-def _padded(length: int) -> int:
-    """The next multiple."""
-    return -(-length // LENGTH_MULTIPLE) * LENGTH_MULTIPLE
 
 
 def _blank(unit: str, n: int) -> Translation:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dragoman.cli.options import BadBytes, Device, Json, PrecisionOption, Threads, use_threads
+from dragoman.cli.options import BadBytesOption, Device, Json, Out, PrecisionOption, Threads, use_threads
 from dragoman.cli.talk import counting, say
-from dragoman.cli.units import runs_of_units
+from dragoman.cli.units import check_before_work, runs_of_units
 
 if TYPE_CHECKING:
     from dragoman.language.masked import Filled
@@ -29,7 +29,7 @@ def fill(
         str, typer.Argument(help="Text with marks in it, a unit a line; - is standard input.")
     ] = "-",
     *,
-    out: Annotated[str, typer.Option("--out", "-o", help="Where to write; - is standard output.")] = "-",
+    out: Out = "-",
     mark: Annotated[str, typer.Option("--mark", help="How a hidden subword is written.")] = MARK,
     n_best: Annotated[
         int,
@@ -37,9 +37,7 @@ def fill(
             "--n-best", min=1, help="Guesses at each mark: LINE, MARK, PROBABILITY and TEXT, tab-separated."
         ),
     ] = 1,
-    bad_bytes: Annotated[
-        BadBytes, typer.Option("--bad-bytes", help="Bytes that are not UTF-8: refuse, or replace by U+FFFD.")
-    ] = "refuse",
+    bad_bytes: BadBytesOption = "refuse",
     device: Device = "cpu",
     precision: PrecisionOption = "fp32",
     threads: Threads = None,
@@ -53,11 +51,9 @@ def fill(
     Example: echo "A man in a <mask> shirt." | dragoman fill run
     """
     from dragoman.language.masked import MaskedLanguageModel
-    from dragoman.text.lines import check_text, refuse_to_overwrite, write_units
+    from dragoman.text.lines import write_units
 
-    refuse_to_overwrite(out, lines)
-    if bad_bytes == "refuse" and Path(lines).is_file():  # a pipe can be read only once
-        check_text(lines)
+    check_before_work(lines, out, bad_bytes=bad_bytes)
     use_threads(threads)
     loaded = MaskedLanguageModel.load(model, device=device, precision=precision)
     number = unmarked = 0

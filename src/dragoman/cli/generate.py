@@ -15,16 +15,17 @@ import typer
 
 from dragoman.cli.options import (
     Alpha,
-    BadBytes,
+    BadBytesOption,
     Device,
     Json,
+    Out,
     PrecisionOption,
     Threads,
     use_threads,
 )
 from dragoman.cli.talk import counting, say
 from dragoman.cli.translate import DEFAULT_SEED
-from dragoman.cli.units import runs_of_units
+from dragoman.cli.units import check_before_work, runs_of_units, scored_lines
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def generate(
         str, typer.Argument(help="Beginnings of texts, one a line (a blank line: none); - is standard input.")
     ] = "-",
     *,
-    out: Annotated[str, typer.Option("--out", "-o", help="Where to write; - is standard output.")] = "-",
+    out: Out = "-",
     temperature: Annotated[
         float, typer.Option("--temperature", help="Under 1 draws likely words more often.")
     ] = 1.0,
@@ -68,9 +69,7 @@ def generate(
             "--max-tokens", min=1, help="Most subwords after a prompt; as the model's lines unless given."
         ),
     ] = None,
-    bad_bytes: Annotated[
-        BadBytes, typer.Option("--bad-bytes", help="Bytes that are not UTF-8: refuse, or replace by U+FFFD.")
-    ] = "refuse",
+    bad_bytes: BadBytesOption = "refuse",
     device: Device = "cpu",
     precision: PrecisionOption = "fp32",
     threads: Threads = None,
@@ -84,7 +83,7 @@ def generate(
     Examples: echo "A man" | dragoman generate run; dragoman generate run prompts.txt --beam-size 4
     """
     from dragoman.language.model import LanguageModel
-    from dragoman.text.lines import check_text, refuse_to_overwrite, write_units
+    from dragoman.text.lines import write_units
 
     drawing = (temperature, top_k, top_p, seed) != (1.0, 0, 1.0, None)
     if beam_size is not None and drawing:
@@ -98,9 +97,7 @@ def generate(
         raise ConfigError(
             f"--n-best {n_best} is above --beam-size {beam_size}", cure="a search keeps no more than its beam"
         )
-    refuse_to_overwrite(out, prompts)
-    if bad_bytes == "refuse" and Path(prompts).is_file():  # a pipe can be read only once
-        check_text(prompts)
+    check_before_work(prompts, out, bad_bytes=bad_bytes)
     use_threads(threads)
     loaded = LanguageModel.load(model, device=device, precision=precision)
     number = truncated = 0
@@ -142,6 +139,4 @@ def _output(number: int, continuation: Continuation, *, n_best: int, json: bool)
     elif n_best == 1:
         yield continuation.text
     else:
-        yield f"{number}\t{continuation.score:.4f}\t{continuation.text}"
-        for other in continuation.alternatives:
-            yield f"{number}\t{other.score:.4f}\t{other.text}"
+        yield from scored_lines(number, continuation, *continuation.alternatives)

@@ -36,7 +36,7 @@ from dragoman.cli import (
     translate,
 )
 from dragoman.cli.talk import visible
-from dragoman.errors import DragomanError
+from dragoman.errors import CHECK_PATH, DragomanError
 
 EXIT_OTHER = 1
 EXIT_INTERRUPTED = 130
@@ -82,11 +82,7 @@ def _in_words(error: OSError) -> str:
         return "standard output is closed, so that nothing can be written to it\n  cure:  give it a file, or /dev/null"
     reason = error.strerror or str(error) or type(error).__name__
     where = f"\n  where: {error.filename}" if error.filename else ""
-    cure = (
-        "free some space, or write elsewhere"
-        if error.errno in _FULL
-        else "check the path and its permissions"
-    )
+    cure = "free some space, or write elsewhere" if error.errno in _FULL else CHECK_PATH
     return f"{reason}{where}\n  cure:  {cure}"
 
 

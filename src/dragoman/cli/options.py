@@ -15,6 +15,10 @@ SearchPrecision = Literal["fp32", "bf16", "int8", "auto"]
 Engine = Literal["auto", "exact"]
 BadBytes = Literal["refuse", "replace"]
 
+BadBytesOption = Annotated[
+    BadBytes, typer.Option("--bad-bytes", help="Bytes that are not UTF-8: refuse, or replace by U+FFFD.")
+]
+Out = Annotated[str, typer.Option("--out", "-o", help="Where to write; - is standard output.")]
 Device = Annotated[str, typer.Option("--device", help="Where to compute: cpu, cuda, cuda:1, mps.")]
 PrecisionOption = Annotated[
     Precision, typer.Option("--precision", help="Number format of weights and activations.")

@@ -14,18 +14,19 @@ import typer
 
 from dragoman.cli.options import (
     Alpha,
-    BadBytes,
+    BadBytesOption,
     BeamSize,
     Device,
     Engine,
     Json,
+    Out,
     SearchPrecisionOption,
     ShortlistOption,
     Threads,
     use_threads,
 )
 from dragoman.cli.talk import counting, say
-from dragoman.cli.units import runs_of_units
+from dragoman.cli.units import check_before_work, runs_of_units, scored_lines
 from dragoman.errors import ConfigError
 
 DEFAULT_SEED = 1
@@ -40,7 +41,7 @@ def translate(
         str, typer.Argument(help="Text to translate, a unit a line; - is standard input.")
     ] = "-",
     *,
-    out: Annotated[str, typer.Option("--out", "-o", help="Where to write; - is standard output.")] = "-",
+    out: Out = "-",
     beam_size: BeamSize = None,
     alpha: Alpha = None,
     n_best: Annotated[
@@ -60,9 +61,7 @@ def translate(
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, help="Of --sample; 1 unless given.", show_default=False)
     ] = None,
-    bad_bytes: Annotated[
-        BadBytes, typer.Option("--bad-bytes", help="Bytes that are not UTF-8: refuse, or replace by U+FFFD.")
-    ] = "refuse",
+    bad_bytes: BadBytesOption = "refuse",
     device: Device = "cpu",
     precision: SearchPrecisionOption = "fp32",
     engine: Annotated[
@@ -80,7 +79,7 @@ def translate(
 
     Example: dragoman translate run < input.txt > output.txt
     """
-    from dragoman.text.lines import check_text, refuse_to_overwrite, write_units
+    from dragoman.text.lines import write_units
     from dragoman.text.normalize import is_blank
     from dragoman.translator import Translator
 
@@ -93,9 +92,7 @@ def translate(
         raise ConfigError("--beam-size is for searching, --sample draws", cure="leave one of them out")
     if sample and shortlist is not None:
         raise ConfigError("--shortlist is for searching, --sample draws", cure="leave one of them out")
-    refuse_to_overwrite(out, source)
-    if bad_bytes == "refuse" and Path(source).is_file():  # a pipe can be read only once
-        check_text(source)
+    check_before_work(source, out, bad_bytes=bad_bytes)
     use_threads(threads)
     translator = Translator.load(
         model, device=device, precision=precision, engine=engine, shortlist=shortlist
@@ -147,9 +144,7 @@ def _output(number: int, translation: Translation, *, n_best: int, json: bool) -
     elif n_best == 1:
         yield translation.text
     else:
-        yield f"{number}\t{translation.score:.4f}\t{translation.text}"
-        for other in translation.alternatives:
-            yield f"{number}\t{other.score:.4f}\t{other.text}"
+        yield from scored_lines(number, translation, *translation.alternatives)
 
 
 def as_record(translation: Translation) -> dict[str, object]:

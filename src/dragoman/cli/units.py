@@ -11,10 +11,10 @@ import queue
 import sys
 import threading
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from dragoman.cli.options import BadBytes
-from dragoman.text.lines import STANDARD_STREAM, read_units
+from dragoman.text.lines import STANDARD_STREAM, check_text, read_units, refuse_to_overwrite
 
 RUN_UNITS = 500  # enough to sort by length, few enough that an interrupted run has written most of its work
 
@@ -34,6 +34,41 @@ def runs_of_units(path: str, *, bad_bytes: BadBytes) -> Iterator[list[str]]:
         return
     units = read_units(path, bad_bytes=bad_bytes)
     yield from _full_runs(units) if os.path.isfile(path) else _runs_as_they_come(units)
+
+
+def check_before_work(path: str, out: str, *, bad_bytes: BadBytes) -> None:
+    """Refuses, before a model is loaded, what would fail after half of the work.
+
+    Args:
+        path: what `runs_of_units` is to read.
+        out: a file to write, or "-".
+        bad_bytes: as there.
+
+    Raises:
+        ConfigError: `out` would overwrite what is read.
+        DataError: bytes of the file are no text.
+    """
+    refuse_to_overwrite(out, path)
+    if bad_bytes == "refuse" and os.path.isfile(path):  # a pipe can be read only once
+        check_text(path)
+
+
+class Scored(Protocol):
+    """A text with its score."""
+
+    @property
+    def score(self) -> float:
+        """The higher the better."""
+
+    @property
+    def text(self) -> str:
+        """One line."""
+
+
+def scored_lines(number: int, *found: Scored) -> Iterator[str]:
+    """What was found for line `number`, the best first: number, score and text, tab-separated."""
+    for each in found:
+        yield f"{number}\t{each.score:.4f}\t{each.text}"
 
 
 def _standard_input() -> BinaryIO:

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from dragoman.data.prepared import PreparedCorpus
 from dragoman.data.shards import PairShards
-from dragoman.errors import DataError, VocabularyMismatch
+from dragoman.errors import CHECK_ROOM, DataError, VocabularyMismatch
 from dragoman.text.lines import replacing
 from dragoman.text.subwords import Subwords
 
@@ -74,7 +74,7 @@ class Shortlist:
             raise DataError(
                 f"the file cannot be written: {error.strerror or error}",
                 where=str(path),
-                cure="check the directory, its permissions and the space left",
+                cure=CHECK_ROOM,
             ) from error
 
     @classmethod

@@ -17,8 +17,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.bundle import Bundle, bundle_in, open_bundle
+from dragoman.data.rows import as_tensor, padded_length, runs_of_one_length
 from dragoman.errors import ConfigError
-from dragoman.language.batching import as_tensor, padded_length, runs_of_one_length
 from dragoman.language.model import Precision
 from dragoman.machine import DTYPES
 from dragoman.search.rescore import token_log_probabilities

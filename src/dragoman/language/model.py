@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from dragoman.bundle import Bundle, bundle_in, open_bundle
+from dragoman.data.rows import BATCH_TOKENS, as_tensor, padded_length, runs_of_one_length
 from dragoman.errors import ConfigError, DragomanError
-from dragoman.language.batching import BATCH_TOKENS, as_tensor, padded_length, runs_of_one_length
 from dragoman.machine import DTYPES
 from dragoman.recipe import SearchSection
 from dragoman.search.beam import beam_search

@@ -27,7 +27,7 @@ from typing import BinaryIO, Literal, NamedTuple, cast
 
 import zstandard
 
-from dragoman.errors import ConfigError, DataError
+from dragoman.errors import CHECK_PATH, CHECK_ROOM, ConfigError, DataError
 from dragoman.text.zstd import open_zstd
 
 TextSource = str | os.PathLike[str] | BinaryIO
@@ -91,7 +91,7 @@ def reading(source: TextSource) -> Iterator[None]:
         raise DataError(
             f"the file cannot be read: {error.strerror or error}",
             where=where,
-            cure="check the path and its permissions",
+            cure=CHECK_PATH,
         ) from error
 
 
@@ -314,7 +314,7 @@ def _writing(where: str) -> Iterator[None]:
         raise DataError(
             f"the file cannot be written: {error.strerror or error}",
             where=where,
-            cure="check the directory, its permissions and the space left",
+            cure=CHECK_ROOM,
         ) from error
 
 

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import sentencepiece
 
-from dragoman.errors import CheckpointError, ConfigError, DataError
+from dragoman.errors import CHECK_ROOM, CheckpointError, ConfigError, DataError
 from dragoman.text.bpe_dropout import MergeTable
 from dragoman.text.lines import replacing
 from dragoman.text.normalize import SPACE_MARK, normalize
@@ -188,7 +188,7 @@ class Subwords:
             raise CheckpointError(
                 f"the subword model cannot be written: {error.strerror or error}",
                 where=os.fspath(path),
-                cure="check the directory, its permissions and the space left",
+                cure=CHECK_ROOM,
             ) from error
 
     def __reduce__(self) -> tuple[object, ...]:
