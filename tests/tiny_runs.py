@@ -18,14 +18,16 @@ import pytest
 import torch
 from torch import Tensor
 
+from dragoman import pipeline
 from dragoman.bundle import BundleFacts, write_bundle
 from dragoman.data.batches import BatchLoader, BatchPlan, dev_batches
 from dragoman.data.prepare import prepare
 from dragoman.data.prepared import PreparedCorpus
+from dragoman.fidelity.measure import measure
 from dragoman.model.config import ModelConfig, ModelShape
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import BatchSection, OptimizerSection, Recipe, SearchSection, TrainingSection
-from dragoman.standing import standing
+from dragoman.standing import Standing, standing
 from dragoman.text.lines import read_units
 from dragoman.text.subwords import Subwords
 from dragoman.training.checkpoint import Checkpoint, checkpoint_names, open_checkpoint
@@ -227,9 +229,22 @@ def kill_at_save(step: int) -> Callable[[Event], None]:
 
 
 @pytest.fixture
-def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests that save often: nothing is forced to the disk, which no test can see anyway."""
+def quick_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that make many runs: nothing is forced to the disk, which no test can see anyway, and how a recipe stands
+    to the paper, which takes longer than all updates of so small a run, is measured once for runs with the same one.
+    """
     monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
+    monkeypatch.setattr(pipeline, "measure", _measured_once)
+
+
+_measured: dict[tuple[str, str], Standing] = {}
+
+
+def _measured_once(recipe: Recipe, *, subwords: Subwords) -> Standing:
+    key = recipe.model_dump_json(), subwords.digest
+    if key not in _measured:
+        _measured[key] = measure(recipe, subwords=subwords)
+    return _measured[key]
 
 
 @pytest.fixture(scope="session")

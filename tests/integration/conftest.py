@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from command_line import lab
-from tiny_runs import quick_disk
+from tiny_runs import quick_runs
 
-__all__ = ["lab", "quick_disk"]
+__all__ = ["lab", "quick_runs"]

@@ -194,7 +194,7 @@ def mid_epoch(tmp_path_factory):
 STOPS = [[1], [4], [5], [9], [10], [11], [19], [20], [23], [5, 12], [10, 20]]
 
 
-@pytest.mark.usefixtures("quick_disk")
+@pytest.mark.usefixtures("quick_runs")
 @pytest.mark.parametrize("kind", ["graceful", "kill"])
 @pytest.mark.parametrize("stops", STOPS, ids=str)
 def test_11_stopped_in_the_middle_of_an_epoch(mid_epoch, tmp_path, stops, kind):

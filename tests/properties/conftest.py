@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from command_line import lab
-from tiny_runs import bundle_maker, corpus, quick_disk, separate_corpus, small_corpus
+from tiny_runs import bundle_maker, corpus, quick_runs, separate_corpus, small_corpus
 
-__all__ = ["bundle_maker", "corpus", "lab", "quick_disk", "separate_corpus", "small_corpus"]
+__all__ = ["bundle_maker", "corpus", "lab", "quick_runs", "separate_corpus", "small_corpus"]

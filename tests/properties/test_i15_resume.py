@@ -23,7 +23,7 @@ from tiny_runs import (
 
 from dragoman.pipeline import train
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
+pytestmark = pytest.mark.usefixtures("quick_runs")
 
 MAX_STEPS = 14
 SAME = ("step", "epoch", "loss", "nll", "rate", "gradient_norm", "source_tokens", "target_tokens")

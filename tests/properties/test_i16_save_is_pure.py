@@ -15,7 +15,7 @@ from dragoman.training.optimizer import FlatAdam
 from dragoman.training.stopping import StopRequest
 from dragoman.training.trainer import Trainer
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
+pytestmark = pytest.mark.usefixtures("quick_runs")
 
 
 def adam(corpus, dtype: torch.dtype) -> FlatAdam:

@@ -18,7 +18,7 @@ from dragoman.training.stopping import StopRequest
 from dragoman.training.trainer import Trainer
 from dragoman.training.validation import DevLoss
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
+pytestmark = pytest.mark.usefixtures("quick_runs")
 MAX_STEPS = 12
 Ends = dict[int, str]  # update -> "signal" or "kill"
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tiny_runs import bundle_maker, corpus, quick_disk, separate_corpus, small_corpus
+from tiny_runs import bundle_maker, corpus, quick_runs, separate_corpus, small_corpus
 
-__all__ = ["bundle_maker", "corpus", "quick_disk", "separate_corpus", "small_corpus"]
+__all__ = ["bundle_maker", "corpus", "quick_runs", "separate_corpus", "small_corpus"]

@@ -34,7 +34,7 @@ from dragoman.text.subwords import Subwords
 from dragoman.training.averaging import average_checkpoints
 from dragoman.translator import Translator
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
+pytestmark = pytest.mark.usefixtures("quick_runs")
 
 
 @pytest.fixture

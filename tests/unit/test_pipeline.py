@@ -37,7 +37,7 @@ from dragoman.training.checkpoint import checkpoint_names
 from dragoman.training.events import Said, Saved, Stepped
 from dragoman.translator import Translator
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
+pytestmark = pytest.mark.usefixtures("quick_runs")
 
 SHORT = tiny_recipe("training.max_steps=6", "training.checkpoint_steps=2")
 

@@ -18,7 +18,7 @@ from dragoman.recipe import DepartureSection
 from dragoman.translator import Translator
 from dragoman.variants.departures import PreNorm
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
+pytestmark = pytest.mark.usefixtures("quick_runs")
 
 
 @pytest.mark.parametrize("departures", [(), (PreNorm(),)], ids=["paper", "pre_norm"])

@@ -8,7 +8,7 @@ import norm_and_warmup
 import pytest
 from norm_and_warmup import FULL, NORMS, SHORT, outcome, recipe_of, table
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
+pytestmark = pytest.mark.usefixtures("quick_runs")
 
 
 def test_the_short_mode_makes_every_run_once_and_tells_them_all(tmp_path, capsys, monkeypatch):

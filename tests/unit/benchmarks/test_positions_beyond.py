@@ -23,7 +23,7 @@ from positions_beyond import (
     strung_corpus,
 )
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
+pytestmark = pytest.mark.usefixtures("quick_runs")
 
 
 @given(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import subprocess
 
@@ -17,12 +16,27 @@ needs_compiler = pytest.mark.skipif(not HAS_COMPILER, reason="no C++ compiler he
 
 
 @pytest.fixture
-def cache(tmp_path, monkeypatch):
-    """An empty cache of its own, whatever the environment says otherwise; compiled in haste, since nothing is run."""
+def in_haste(tmp_path, monkeypatch):
+    """Where to cache is as the environment says; what is compiled is compiled in haste, since nothing is run."""
     monkeypatch.setattr(build, "FLAGS", tuple("-O0" if flag == "-O3" else flag for flag in build.FLAGS))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv(build.SWITCH, raising=False)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch, in_haste):
+    """An empty cache of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return tmp_path / "dragoman"
+
+
+@pytest.fixture
+def small_source(tmp_path, monkeypatch):
+    """Instead of ours: how it is kept is the same for every source."""
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    (sources / "one.cpp").write_text('extern "C" int one() { return 1; }\n', encoding="utf-8")
+    monkeypatch.setattr(build, "SOURCES", sources)
+    return sources
 
 
 def count_compilations(monkeypatch):
@@ -51,6 +65,7 @@ def test_it_is_compiled_once_into_the_cache_of_the_user(cache, monkeypatch):
 
 
 @needs_compiler
+@pytest.mark.usefixtures("small_source")
 @pytest.mark.parametrize("mode", [0o720, 0o702])
 def test_what_others_can_write_is_not_loaded(cache, monkeypatch, mode):
     done = count_compilations(monkeypatch)
@@ -62,6 +77,7 @@ def test_what_others_can_write_is_not_loaded(cache, monkeypatch, mode):
 
 
 @needs_compiler
+@pytest.mark.usefixtures("small_source")
 def test_nor_what_lies_where_others_can_put_it(cache, monkeypatch):
     """Then it is compiled for this process, elsewhere."""
     place = build.compiled()
@@ -72,6 +88,7 @@ def test_nor_what_lies_where_others_can_put_it(cache, monkeypatch):
 
 
 @needs_compiler
+@pytest.mark.usefixtures("small_source")
 def test_it_is_told_beforehand_that_it_will_be_compiled(cache, monkeypatch):
     assert build.will_compile()
     build.compiled()
@@ -85,6 +102,7 @@ def test_it_is_told_beforehand_that_it_will_be_compiled(cache, monkeypatch):
 
 
 @needs_compiler
+@pytest.mark.usefixtures("small_source")
 def test_a_link_is_not_followed(cache, tmp_path, monkeypatch):
     place = build.compiled()
     elsewhere = tmp_path / "elsewhere.so"
@@ -97,20 +115,17 @@ def test_a_link_is_not_followed(cache, tmp_path, monkeypatch):
 
 
 @needs_compiler
-def test_another_source_is_another_library(cache, tmp_path, monkeypatch):
+def test_another_source_is_another_library(cache, small_source):
     before = build.compiled()
-    shutil.copytree(build.SOURCES, tmp_path / "changed")
-    with (tmp_path / "changed" / "vectors.h").open("a", encoding="utf-8") as header:
-        header.write("\n")
-    monkeypatch.setattr(build, "SOURCES", tmp_path / "changed")
+    (small_source / "more.h").write_text("\n", encoding="utf-8")
     assert build.compiled() != before
 
 
 @needs_compiler
+@pytest.mark.usefixtures("in_haste", "small_source")
 def test_without_a_home_it_is_compiled_for_the_process(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    monkeypatch.delenv(build.SWITCH, raising=False)
     place = build.compiled()
     assert place is not None
     assert place.is_file()

@@ -23,7 +23,7 @@ from dragoman.training.stopping import StopRequest
 from dragoman.training.trainer import TEXT_DIGEST, Trainer
 from dragoman.training.validation import DevLoss
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
+pytestmark = pytest.mark.usefixtures("quick_runs")
 NEVER = "training.checkpoint_steps=none"
 
 

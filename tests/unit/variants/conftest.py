@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tiny_runs import corpus, one_text, quick_disk, small_corpus
+from tiny_runs import corpus, one_text, quick_runs, small_corpus
 
-__all__ = ["corpus", "one_text", "quick_disk", "small_corpus"]
+__all__ = ["corpus", "one_text", "quick_runs", "small_corpus"]

@@ -19,7 +19,7 @@ from dragoman.training.step import optimizer_for, update
 from dragoman.training.trainer import Trainer
 from dragoman.variants.moving_average import taken_up
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
+pytestmark = pytest.mark.usefixtures("quick_runs")
 ASKED = 'departures.training=[{name = "moving_average", share = 0.2}]'
 SHORT = ("training.max_steps=6", "training.checkpoint_steps=2", "search.average_checkpoints=1")
 

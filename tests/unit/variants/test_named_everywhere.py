@@ -15,7 +15,7 @@ from dragoman.recipe import Recipe
 from dragoman.recipes.systems import SYSTEMS, System
 from dragoman.training.events import Started
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
+pytestmark = pytest.mark.usefixtures("quick_runs")
 ONE_STEP = ("training.max_steps=1", "search.average_checkpoints=1")
 SOURCE, TARGET = ["one two", "three"], ["twa een", "tri"]
 

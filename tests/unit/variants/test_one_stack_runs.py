@@ -28,7 +28,7 @@ from dragoman.training.averaging import average_checkpoints
 from dragoman.translator import Translator
 from dragoman.variants.training_rules import Clipping, MovingAverage, SmoothingWithoutPadding
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
+pytestmark = pytest.mark.usefixtures("quick_runs")
 
 FEWER = ["decoder_only", "encoder_only", "decoder_only of today"]
 

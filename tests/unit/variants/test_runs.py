@@ -22,7 +22,7 @@ from dragoman.variants.departures import KINDS
 from dragoman.variants.search_rules import SEARCH_KINDS
 from dragoman.variants.training_rules import TRAINING_KINDS
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
+pytestmark = pytest.mark.usefixtures("quick_runs")
 
 ALL_KINDS = {*KINDS, *TRAINING_KINDS, *SEARCH_KINDS}
 UNITS = ["one two three", "twelve", "", "six seven eight nine ten"]
