@@ -41,7 +41,7 @@ $(VENV)/.docs: $(VENV)/.installed
 demo: $(VENV)/.installed ## Train, average, translate and score in some minutes
 	$(BIN)/dragoman demo
 
-test: $(VENV)/.test ## The tests (about ten minutes)
+test: $(VENV)/.test ## The tests (a quarter of an hour)
 	$(BIN)/python -m pytest -q -m 'not slow and not alone' --numprocesses 2
 	$(BIN)/python -m pytest -q -m 'alone and not slow'
 
