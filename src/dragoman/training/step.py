@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -109,14 +110,14 @@ def gradient(
     spread: Spread = over_the_others,
 ) -> tuple[float, float]:
     """Leaves the gradient of the summed loss in the optimizer; returns the sums of loss and nll."""
+    if isinstance(model, Transformer) and (kernels := explicit.serves(model)) is not None:
+        loss_and_gradient = partial(explicit.loss_and_gradient, model, kernels)
+    else:
+        loss_and_gradient = partial(_by_autograd, model, optimizer)
     loss_sum = nll_sum = 0.0
-    kernels = explicit.serves(model) if isinstance(model, Transformer) else None
     cut = list(pieces(batch, tokens_at_once))
     for number, piece in enumerate(cut, start=1):
-        if kernels is not None and isinstance(model, Transformer):
-            smoothed, nll = explicit.loss_and_gradient(model, kernels, piece, eps_ls, spread)
-        else:
-            smoothed, nll = _by_autograd(model, optimizer, piece, eps_ls, spread)
+        smoothed, nll = loss_and_gradient(piece, eps_ls, spread)
         optimizer.gather(first=number == 1, last=number == len(cut))
         loss_sum += smoothed.item()
         nll_sum += nll.item()
@@ -124,7 +125,7 @@ def gradient(
 
 
 def _by_autograd(
-    model: Learner, optimizer: FlatAdam, piece: Batch, eps_ls: float, spread: Spread = over_the_others
+    model: Learner, optimizer: FlatAdam, piece: Batch, eps_ls: float, spread: Spread
 ) -> tuple[Tensor, Tensor]:
     optimizer.zero_gradient()
     hidden = model.hidden(piece.source_ids, piece.target_input_ids)
