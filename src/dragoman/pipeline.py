@@ -28,7 +28,7 @@ from dragoman.errors import ConfigError
 from dragoman.fidelity.measure import measure
 from dragoman.model.config import ModelConfig
 from dragoman.model.transformer import Transformer
-from dragoman.recipe import Recipe
+from dragoman.recipe import CHANGED, Recipe
 from dragoman.recipes.choose import choose_language_model, choose_recipe
 from dragoman.scoring.bleu import bleu
 from dragoman.scoring.chrf import chrf
@@ -365,7 +365,7 @@ def _stored_recipe(out: Path, recipe: Recipe | None, changes: Sequence[str]) -> 
 
 def _changed_rules(then: Recipe, now: Recipe) -> Iterator[tuple[str, object, object]]:
     """Fields that differ and may not: each with its value then and now."""
-    if then.name != now.name:
+    if then.name.removesuffix(CHANGED) != now.name.removesuffix(CHANGED):  # else a size differs, which is told
         yield "name", then.name, now.name
     for section, fields in now.model_dump(exclude={"name", "description"}).items():
         for name in fields:

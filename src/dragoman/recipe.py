@@ -173,6 +173,9 @@ class DepartureSection(Section):
         return (*self.architecture, *self.training, *self.search)
 
 
+CHANGED = ", changed"  # put to the name of a recipe whose model is another now
+
+
 class Recipe(Section):
     """A complete run.
 
@@ -218,6 +221,8 @@ class Recipe(Section):
     def with_changes(self, changes: Sequence[str]) -> Recipe:
         """A copy with `section.field=value` changes, values as in TOML (a bare word is a string).
 
+        A name stands for a size of model: where that is another now, the name says so.
+
         Raises:
             ConfigError: a change is not of that form, or the field or value is not usable.
         """
@@ -227,7 +232,10 @@ class Recipe(Section):
         for change in changes:
             _apply(values, change)
         _refit_heads(self, values, changes)
-        return Recipe(**values)
+        changed = Recipe(**values)
+        if _sizes(changed) != _sizes(self) and changed.name == self.name:
+            return changed.model_copy(update={"name": f"{self.name.removesuffix(CHANGED)}{CHANGED}"})
+        return changed
 
     def to_toml(self) -> str:
         """The recipe as a TOML file that `from_toml` reads back equal.
@@ -246,14 +254,14 @@ class Recipe(Section):
         return "\n".join(lines) + "\n"
 
     @classmethod
-    def from_toml(cls, text: str, *, where: str = "recipe") -> Recipe:
-        """Reads a recipe; fields left out have the paper's values.
+    def from_toml(cls, text: str, *, where: str = "recipe", name: str = "base") -> Recipe:
+        """Reads a recipe; fields left out have the paper's values, and `name` where it has none.
 
         Raises:
             ConfigError: the text is not TOML, or a field is not usable.
         """
         try:
-            return cls(**tomllib.loads(text))
+            return cls(**{"name": name, **tomllib.loads(text)})
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(
                 f"{where} is not valid TOML: {error}",
@@ -265,7 +273,7 @@ class Recipe(Section):
 
     @classmethod
     def from_file(cls, path: Path) -> Recipe:
-        """Reads a recipe file.
+        """Reads a recipe file; one that gives itself no name has the file's.
 
         Raises:
             ConfigError: the file cannot be read, is not TOML, or a field is not usable.
@@ -273,12 +281,18 @@ class Recipe(Section):
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
             raise ConfigError(
-                f"recipe file {path} cannot be read: {error}",
+                f"the recipe file cannot be read: {reason}",
                 where=str(path),
                 cure="check the path, and that it is UTF-8 text",
             ) from None
-        return cls.from_toml(text, where=str(path))
+        return cls.from_toml(text, where=str(path), name=path.stem)
+
+
+def _sizes(recipe: Recipe) -> tuple[int, ...]:
+    shape = recipe.model
+    return shape.N, shape.d_model, shape.d_ff, shape.h, shape.d_k, shape.d_v
 
 
 def _apply(values: dict[str, Any], change: str) -> None:

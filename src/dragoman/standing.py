@@ -44,6 +44,7 @@ BIG_EN_FR = BIG.model_copy(
     }
 )
 PUBLISHED = (BASE, BIG, BIG_EN_FR)
+_PUBLISHED_NAMES = {model.name for model in PUBLISHED}
 
 # field -> (level, section of the paper). A number that follows size, data or time is scale; one that the paper has
 # the same for all its models, and every switch, is the recipe.
@@ -144,9 +145,14 @@ class Standing:
         else:
             for level, found in said.items():
                 clauses.append(f"{level} " + (_listed(found) if found else "as published"))
-        scaled = any(f.verdict == "scaled" for f in self.findings)
-        clauses.append(f"scale: {name if scaled else f'as published ({self.nearest})'}")
-        return f"{paper.CITATION}: {', '.join(clauses)}"
+        return f"{paper.CITATION}: {', '.join(clauses)}, scale: {self._scale(name)}"
+
+    def _scale(self, name: str) -> str:
+        """A run that has the name of one of the paper's models and not its numbers is not that model."""
+        scaled = [f.choice for f in self.findings if f.verdict == "scaled"]
+        if not scaled:
+            return f"as published ({self.nearest})"
+        return f"{self.nearest} but for {' and '.join(scaled)}" if name in _PUBLISHED_NAMES else name
 
 
 def _listed(found: list[Finding]) -> str:

@@ -30,6 +30,7 @@ from dragoman.model.incremental import IncrementalDecoder
 from dragoman.model.incremental_native import NativeDecoder
 from dragoman.model.packed import PackedModel
 from dragoman.model.transformer import Transformer
+from dragoman.native.build import SWITCH, is_switched_off
 from dragoman.recipe import SearchSection
 from dragoman.search.beam import search_of
 from dragoman.search.choices import Among
@@ -241,9 +242,9 @@ class Translator:
                 cure="leave it out, or: --precision auto",
             )
         if precision == "int8" and not by_kernels:
+            wanted = "they want a C++ compiler, and a processor with AMX or AVX-512 VNNI"
             raise ConfigError(
-                "there are no products of 8-bit numbers here: they want a C++ compiler, and a processor with AMX or "
-                "AVX-512 VNNI",
+                f"there are no products of 8-bit numbers here: {f'{SWITCH} is 0' if is_switched_off() else wanted}",
                 where=f"--precision int8, --device {device}",
                 cure="leave it out, or: --precision auto",
             )

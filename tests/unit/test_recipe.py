@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from typing import Any
 
@@ -253,7 +254,25 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
     for path in (tmp_path / "absent.toml", tmp_path, tmp_path / "latin"):
         with pytest.raises(ConfigError, match="cannot be read") as caught:
             Recipe.from_file(path)
-        assert str(path) in caught.value.what
+        assert caught.value.where == str(path)
+        assert not re.search(r"Errno|codec", caught.value.what), "in words"
+
+
+def test_a_file_without_a_name_has_its_own(tmp_path):
+    (tmp_path / "mine.toml").write_text("[model]\nN = 1\n", encoding="utf-8")
+    assert Recipe.from_file(tmp_path / "mine.toml").name == "mine"
+    (tmp_path / "mine.toml").write_text('name = "other"\n', encoding="utf-8")
+    assert Recipe.from_file(tmp_path / "mine.toml").name == "other"
+
+
+def test_a_name_says_that_its_model_is_another_now():
+    mine = Recipe(name="mine")
+    assert mine.with_changes(["training.max_steps=9"]).name == "mine"
+    same = ["model.N=6", "model.P_drop=0.3", "model.shared_embeddings=false"]
+    assert mine.with_changes(same).name == "mine", "as large as it was"
+    once = mine.with_changes(["model.N=2"])
+    assert (once.name, once.with_changes(["model.N=3"]).name) == ("mine, changed", "mine, changed")
+    assert mine.with_changes(["model.N=2", "name=small"]).name == "small"
 
 
 @pytest.mark.parametrize("values", [{"more": 1}, {"training": {"more": 1}}, {"name": None}, {"batch": []}])

@@ -92,6 +92,29 @@ def test_tiny_is_scaled_and_says_where():
     } - {name for name in ("model.d_k", "model.d_v") if tiny().model.d_k == 64}
 
 
+@pytest.mark.parametrize(
+    ("changes", "scale"),
+    [
+        (
+            ["training.max_steps=10", "search.beam_size=5"],
+            "base but for training.max_steps and search.beam_size",
+        ),
+        (["model.N=1"], "base, changed"),
+        (["model.N=1", "name=mine"], "mine"),
+        (["optimizer.beta_2=0.999"], "as published (base)"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else value,
+)
+def test_a_run_is_not_called_base_that_is_not(changes, scale):
+    recipe = base().with_changes(changes)
+    assert standing(recipe).banner(recipe.name).endswith(f", scale: {scale}")
+
+
+def test_nor_one_of_a_file_that_says_it_were():
+    recipe = Recipe.from_toml('name = "big"\n[model]\nN = 1\n')
+    assert standing(recipe).banner(recipe.name).endswith(", scale: base but for model.N")
+
+
 def test_bpe_dropout_is_a_departure():
     recipe = tiny().with_changes(["subwords.dropout=0.1"])
     found = standing(recipe)

@@ -17,6 +17,7 @@ from dragoman.bundle import open_bundle
 from dragoman.data.shortlist import learn_shortlist
 from dragoman.errors import CheckpointError, ConfigError, DataError, DragomanError
 from dragoman.model.transformer import Transformer
+from dragoman.native.build import SWITCH
 from dragoman.pipeline import train
 from dragoman.recipe import SearchSection
 from dragoman.search.length import length_penalty
@@ -410,7 +411,11 @@ def test_int8_where_there_is_what_computes_it_and_else_an_error(trained, monkeyp
         assert [t.score for t in rounded] == pytest.approx([t.score for t in exact], rel=0.5)
         assert [t.score for t in rounded] != [t.score for t in exact]
     monkeypatch.setattr(native, "kernels", lambda: None)
-    with pytest.raises(ConfigError, match="8-bit"):
+    monkeypatch.delenv(SWITCH, raising=False)
+    with pytest.raises(ConfigError, match="8-bit .* want a C"):
+        Translator.load(trained, precision="int8")
+    monkeypatch.setenv(SWITCH, "0")
+    with pytest.raises(ConfigError, match="8-bit .*: DRAGOMAN_NATIVE is 0"):
         Translator.load(trained, precision="int8")
 
 

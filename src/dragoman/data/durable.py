@@ -5,6 +5,7 @@ Paper: none (infrastructure)
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
@@ -136,8 +137,9 @@ def _exchange(temporary: Path, final: Path) -> None:
 def _cannot_write(error: OSError, final: Path, temporary: Path) -> DataError:
     reason = error.strerror or str(error)
     place = str(error.filename or final).replace(str(temporary), str(final))
+    in_the_way = error.errno in (errno.EEXIST, errno.ENOTDIR)  # on the way to it, not in its place
     return DataError(
-        f"cannot write the directory: {reason}",
+        f"cannot write the directory: {'this is a file' if in_the_way else reason}",
         where=place,
-        cure="free space or choose another place; nothing was left behind",
+        cure=f"{'' if in_the_way else 'free space or '}choose another place; nothing was left behind",
     )

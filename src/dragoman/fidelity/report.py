@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from dragoman.bundle import bundle_in, open_bundle
+from dragoman.bundle import WEIGHTS, bundle_in, open_bundle
 from dragoman.errors import CheckpointError, ConfigError
 from dragoman.fidelity.measure import measure
 from dragoman.model.config import ModelShape
@@ -126,7 +126,9 @@ def _of_directory(path: Path) -> Report:
     try:
         directory = bundle_in(path)
     except CheckpointError:
-        if not (path / RUN_RECIPE).is_file():
+        if (
+            not (path / RUN_RECIPE).is_file() or (path / WEIGHTS).exists()
+        ):  # of a model that is no longer whole
             raise
         return _of_recipe(Recipe.from_file(path / RUN_RECIPE))
     bundle = open_bundle(directory)

@@ -52,8 +52,13 @@ def will_compile() -> bool:
     return not _is_off() and _compiler() is not None and not _is_ours(_place())
 
 
+def is_switched_off() -> bool:
+    """Whether the environment says to do without."""
+    return os.environ.get(SWITCH) == "0"
+
+
 def _is_off() -> bool:
-    return os.environ.get(SWITCH) == "0" or os.name != "posix"
+    return is_switched_off() or os.name != "posix"
 
 
 def _compiler() -> str | None:

@@ -53,7 +53,7 @@ class SearchOptions:
             raise ConfigError(
                 f"n_best {self.n_best} is above beam_size {self.beam_size}",
                 where="n_best",
-                cure=f"set beam_size to at least {self.n_best}, or n_best to at most {self.beam_size}",
+                cure=f"take a beam of at least {self.n_best}, or at most {self.beam_size} hypotheses of a sentence",
             )
 
     def lp(self, length: int) -> float:

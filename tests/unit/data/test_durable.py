@@ -105,8 +105,13 @@ def test_a_full_disk_is_said_in_words_and_leaves_nothing(tmp_path: Path) -> None
 
 def test_a_file_in_the_way_of_a_parent_is_said_in_words(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(DataError, match="cannot write"), whole_directory(tmp_path / "file" / "out"):
+    with (
+        pytest.raises(DataError, match="cannot write the directory: this is a file") as caught,
+        whole_directory(tmp_path / "file" / "out"),
+    ):
         pass
+    assert caught.value.where == str(tmp_path / "file")
+    assert "space" not in caught.value.cure
 
 
 def test_every_file_is_synced_before_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

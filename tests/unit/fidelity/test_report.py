@@ -42,6 +42,13 @@ def test_of_a_run_with_a_model_and_of_one_without(tmp_path, corpus):
     assert report_on(str(tmp_path / "begun"), []) == Report("test", "recipe", measure(tiny_recipe()))
 
 
+def test_a_model_that_is_no_longer_whole_is_not_taken_for_a_run(tmp_path, corpus):
+    write_random_bundle(tmp_path / "m", tiny_facts(corpus))
+    (tmp_path / "m" / "manifest.json").unlink()
+    with pytest.raises(CheckpointError, match="no model at"):
+        report_on(str(tmp_path / "m"), [])
+
+
 def test_what_is_no_longer_as_recorded(tmp_path, corpus, monkeypatch):
     facts = tiny_facts(corpus)
     write_random_bundle(tmp_path / "m", facts)
