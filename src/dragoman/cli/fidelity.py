@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from dragoman.cli.options import Json
+from dragoman.cli.options import Json, tell_of_compiling
 from dragoman.cli.talk import say
 from dragoman.errors import ConfigError
 
@@ -52,6 +52,7 @@ def fidelity(
     """
     from dragoman.fidelity.report import report_like, report_on, table
 
+    tell_of_compiling()
     if subject is not None and like is None:
         report = report_on(subject, set_ or [])
     elif like is not None and subject is None:

@@ -68,10 +68,15 @@ def use_threads(threads: int | None) -> None:
     """Sets torch's threads where asked to; says so where the kernels are still to be compiled."""
     import torch
 
+    if threads is not None:
+        torch.set_num_threads(threads)
+    tell_of_compiling()
+
+
+def tell_of_compiling() -> None:
+    """Says so where the kernels are still to be compiled, for a verb that will use them."""
     from dragoman import native
     from dragoman.cli.talk import say
 
-    if threads is not None:
-        torch.set_num_threads(threads)
     if native.will_compile():
         say("compiling kernels for this processor: some seconds, once")

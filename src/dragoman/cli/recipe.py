@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from dragoman.cli.options import Json
+from dragoman.cli.options import Json, tell_of_compiling
 from dragoman.cli.talk import say
 
 app = typer.Typer(
@@ -54,6 +54,7 @@ def show(
     from dragoman.recipes.named import read_recipe
 
     recipe = read_recipe(name).with_changes(set_ or [])
+    tell_of_compiling()
     stands = measure(recipe)
     if json:
         differences = [str(difference) for difference in stands.differences]

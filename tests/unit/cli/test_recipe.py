@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from command_line import done, refused
 
+from dragoman import native
 from dragoman.recipe import Recipe
 from dragoman.recipes.named import all_recipes, recipe_named
 from dragoman.recipes.systems import system_recipes
@@ -40,6 +41,12 @@ def test_show_says_how_it_stands_to_the_paper():
     changed = done("recipe", "show", "base", "--set", "subwords.dropout=0.1").err.splitlines()
     assert "recipe subwords.dropout 0.1 (paper 0.0, 5.1)" in changed[0]
     assert changed[1:] == ["  subwords.dropout 0.1 (paper 0.0, 5.1)"]
+
+
+@pytest.mark.parametrize("command", [("recipe", "show"), ("fidelity",)], ids=" ".join)
+def test_a_first_time_takes_longer_and_is_told(command, monkeypatch):
+    monkeypatch.setattr(native, "will_compile", lambda: True)
+    assert done(*command, "tiny").err.startswith("compiling kernels for this processor: some seconds, once\n")
 
 
 def test_show_as_json():
