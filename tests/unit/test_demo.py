@@ -36,8 +36,9 @@ def _small():
         patch.setattr(demo, "GRAMMAR_TEST_PAIRS", TEST_PAIRS)
         patch.delenv(demo.DATA_VARIABLE, raising=False)
         for name in ("demo", "demo_grammar"):
-            recipe = getattr(demo, name)().with_changes(SMALLER)
-            patch.setattr(demo, name, partial(_given, recipe))
+            shipped = getattr(demo, name)()
+            smaller = shipped.with_changes(SMALLER).model_copy(update={"name": shipped.name})
+            patch.setattr(demo, name, partial(_given, smaller))
         yield
 
 
