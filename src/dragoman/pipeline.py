@@ -365,9 +365,8 @@ def _stored_recipe(out: Path, recipe: Recipe | None, changes: Sequence[str]) -> 
 
 def _changed_rules(then: Recipe, now: Recipe) -> Iterator[tuple[str, object, object]]:
     """Fields that differ and may not: each with its value then and now."""
-    if then.name.removesuffix(CHANGED) != now.name.removesuffix(
-        CHANGED
-    ):  # else a size differs, which is told
+    # Names that differ in this alone have sizes that differ, which are told by themselves.
+    if then.name.removesuffix(CHANGED) != now.name.removesuffix(CHANGED):
         yield "name", then.name, now.name
     for section, fields in now.model_dump(exclude={"name", "description"}).items():
         for name in fields:

@@ -17,7 +17,7 @@ from dragoman.machine import fast_precision
 from dragoman.recipes.named import demo_grammar
 from dragoman.text.grammar.generate import write_corpus
 
-# All limits of this test: some minutes of one core, most of it training, and about three times that in the slow one.
+# All limits of this test: some minutes of one core, most of it training, and twice that in the slow one.
 CHECKPOINTS = 5  # averaged
 TEST_PAIRS = 500
 VOCAB_SIZE = demo_grammar().subwords.vocab_size

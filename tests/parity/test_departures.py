@@ -34,7 +34,7 @@ def test_steps_with_reordered_beams_equal_the_whole(name):
     assert_steps_equal(build(EACH[name]), source_ids, steps=20, seed=1, widths=range(2, 4), may_drop=False)
 
 
-@settings(max_examples=25)
+@settings(max_examples=40)
 @given(
     name=st.sampled_from(NAMES),
     lengths=st.lists(st.integers(1, 6), min_size=1, max_size=4),
@@ -46,7 +46,7 @@ def test_sentences_drop_out_change_places_and_beams_grow_and_shrink(name, length
     assert_steps_equal(model, source_ids, steps=5, seed=seed, widths=range(1, 5), may_drop=True)
 
 
-@settings(max_examples=25)
+@settings(max_examples=40)
 @given(
     name=st.sampled_from(NAMES),
     lengths=st.lists(st.integers(1, 6), min_size=1, max_size=3),

@@ -126,9 +126,8 @@ def _of_directory(path: Path) -> Report:
     try:
         directory = bundle_in(path)
     except CheckpointError:
-        if (
-            not (path / RUN_RECIPE).is_file() or (path / WEIGHTS).exists()
-        ):  # of a model that is no longer whole
+        no_longer_whole = (path / WEIGHTS).exists()  # a model, whose recipe has the same name as a run's
+        if no_longer_whole or not (path / RUN_RECIPE).is_file():
             raise
         return _of_recipe(Recipe.from_file(path / RUN_RECIPE))
     bundle = open_bundle(directory)
