@@ -22,10 +22,12 @@ struct Panels {
     int64_t terms, columns;
 };
 
+// ahead: a vector for each term, fetched into the cache of the core meanwhile.
 template <int N, class Store>
-void panel_product(const float* x, int64_t x_wide, const float* panel, int64_t terms, Store done) {
+void panel_product(const float* x, int64_t x_wide, const float* panel, int64_t terms, const float* ahead, Store done) {
     Floats sums[N][4] = {};
     for (int64_t t = 0; t < terms; ++t) {
+        __builtin_prefetch(ahead + t * W, 0, 2);
         Floats w0 = load(panel), w1 = load(panel + W), w2 = load(panel + 2 * W), w3 = load(panel + 3 * W);
         panel += PANEL;
         for (int r = 0; r < N; ++r) {
@@ -109,13 +111,15 @@ void product(const float* x, int64_t x_wide, int64_t rows, Panels W_, float* y, 
                           std::min(W, W_.columns - column));
             };
             const float* from = x + r * x_wide;
+            // A quarter of the next panel with each of the first four groups of rows; beyond the last nothing is read.
+            const float* ahead = panel + PANEL * W_.terms + std::min<int64_t>(r / ROWS, 3) * W_.terms * W;
             switch (std::min<int64_t>(ROWS, rows - r)) {
-                case 1: panel_product<1>(from, x_wide, panel, W_.terms, done); break;
-                case 2: panel_product<2>(from, x_wide, panel, W_.terms, done); break;
-                case 3: panel_product<3>(from, x_wide, panel, W_.terms, done); break;
-                case 4: panel_product<4>(from, x_wide, panel, W_.terms, done); break;
-                case 5: panel_product<5>(from, x_wide, panel, W_.terms, done); break;
-                default: panel_product<6>(from, x_wide, panel, W_.terms, done);
+                case 1: panel_product<1>(from, x_wide, panel, W_.terms, ahead, done); break;
+                case 2: panel_product<2>(from, x_wide, panel, W_.terms, ahead, done); break;
+                case 3: panel_product<3>(from, x_wide, panel, W_.terms, ahead, done); break;
+                case 4: panel_product<4>(from, x_wide, panel, W_.terms, ahead, done); break;
+                case 5: panel_product<5>(from, x_wide, panel, W_.terms, ahead, done); break;
+                default: panel_product<6>(from, x_wide, panel, W_.terms, ahead, done);
             }
         }
     }
