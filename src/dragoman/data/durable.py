@@ -110,6 +110,17 @@ def whole_directory(final: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def remove_directory(directory: Path) -> None:
+    """Takes its name first, so that no moment shows a part of it under that name; a kill leaves it as `.NAME.old-...`.
+
+    What cannot be removed is left, with the new name or the old one.
+    """
+    old = directory.with_name(f".{directory.name}.old-{secrets.token_hex(4)}")
+    with suppress(OSError):
+        directory.rename(old)
+        shutil.rmtree(old, ignore_errors=True)
+
+
 def _remove_left_over(final: Path) -> None:
     """Removes what a killed process left of an earlier try; one that still writes holds its directory."""
     for path in final.parent.glob(f".{escape(final.name)}.partial-*"):

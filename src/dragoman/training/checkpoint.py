@@ -21,7 +21,7 @@ from torch import Tensor
 
 from dragoman import native
 from dragoman.bundle import OPTIMIZER, PLACE, Bundle, BundleFacts, open_bundle, read_pointer, write_bundle
-from dragoman.data.durable import sync_directory, sync_file
+from dragoman.data.durable import remove_directory, sync_directory, sync_file
 from dragoman.data.manifest import Count, Record
 from dragoman.data.tensors import COPY_AGAIN, read_tensors, write_tensors
 from dragoman.errors import CheckpointError, DataError
@@ -185,7 +185,7 @@ def _remove_others(directory: Path, newest: str, keep: int) -> None:
     keeping = {newest, *before[max(0, len(before) - keep + 1) :], read_pointer(directory / BEST)}
     for name in names:
         if name not in keeping:
-            shutil.rmtree(directory / name, ignore_errors=True)
+            remove_directory(directory / name)
 
 
 def _is_stopgap(checkpoint: Path) -> bool:

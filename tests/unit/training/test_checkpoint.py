@@ -246,23 +246,46 @@ def test_the_order_of_a_save(tmp_path, facts, optimizer, monkeypatch):
     """Whole and durable, then the pointers, then the old ones go."""
     save(tmp_path, facts, optimizer, 1, keep=1)
     happened: list[str] = []
-    real_write, real_remove = checkpoint_module.write_durably, shutil.rmtree
+    real_write, real_remove = checkpoint_module.write_durably, checkpoint_module.remove_directory
 
     def write(path: Path, text: str) -> None:
         open_checkpoint(tmp_path / text.strip())
         happened.append(path.name)
         real_write(path, text)
 
-    def remove(path: Path, **options: bool) -> None:
-        if not path.name.startswith("."):
-            assert read_pointer(tmp_path / "latest") == "step-00000002"
-            happened.append(f"remove {path.name}")
-        real_remove(path, **options)
+    def remove(path: Path) -> None:
+        assert read_pointer(tmp_path / "latest") == "step-00000002"
+        happened.append(f"remove {path.name}")
+        real_remove(path)
 
     monkeypatch.setattr(checkpoint_module, "write_durably", write)
-    monkeypatch.setattr(checkpoint_module.shutil, "rmtree", remove)
+    monkeypatch.setattr(checkpoint_module, "remove_directory", remove)
     save(tmp_path, facts, optimizer, 2, keep=1, best_step=2)
     assert happened == ["latest", "best", "remove step-00000001"]
+
+
+def test_a_kill_while_the_old_ones_go_leaves_whole_ones_only(tmp_path, facts, optimizer, monkeypatch):
+    """I17: killed at each single file of the one that goes."""
+    files = len(list((tmp_path / save(tmp_path, facts, optimizer, 1, keep=1)).iterdir()))
+    real_unlink = os.unlink
+    for step in range(2, files + 2):
+
+        def unlink(path: str, *, dir_fd: int | None = None, left: list[int] = [step - 2]) -> None:  # noqa: B006
+            if dir_fd is not None:  # of a file in a directory that is removed
+                if left[0] == 0:
+                    raise KeyboardInterrupt  # as a kill: nothing that handles an error handles it
+                left[0] -= 1
+            real_unlink(path, dir_fd=dir_fd)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "unlink", unlink)
+            with pytest.raises(KeyboardInterrupt):
+                save(tmp_path, facts, optimizer, step, keep=1)
+        assert checkpoint_names(tmp_path) == [f"step-{step:08d}"]
+        assert open_checkpoint(tmp_path / f"step-{step:08d}").place.step == step
+    assert [path for path in tmp_path.iterdir() if ".old-" in path.name]
+    remove_unfinished(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {*checkpoint_names(tmp_path), "latest"}
 
 
 def test_every_file_is_durable_before_the_checkpoint_has_its_name(tmp_path, facts, optimizer, monkeypatch):
