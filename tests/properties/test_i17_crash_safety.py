@@ -259,7 +259,9 @@ def test_an_error_at_the_nth_call_for_every_n(writer, tmp_path, number):
             break
         borne += not failed
     assert n > 30, "the calls are not seen"
-    assert borne <= 2, "only making a directory that is there and removing an old checkpoint may fail unnoticed"
+    assert borne <= 2, (
+        "only making a directory that is there and removing an old checkpoint may fail unnoticed"
+    )
 
 
 # 3. the loss of what was not synced
