@@ -6,7 +6,8 @@ biases on their projections, torch.nn.Transformer a final norm a stack, and both
 defaults: on attention weights, inside the network). In bf16 they run under autocast, as such loops do; ours computes in
 bf16 with float32 master weights. A round is one update on each batch, loss read back.
 
-    python benchmarks/train_step.py [--size tiny] [--tokens 2048] [--rounds 3] [--threads 2]
+    python benchmarks/train_step.py [--size tiny] [--tokens 2048] [--formats fp32 bf16] [--rounds 3]
+        [--threads 2]
 
 Marian is left out where `transformers` is not installed.
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -162,14 +163,16 @@ def _ids(lengths: Tensor, generator: torch.Generator) -> Tensor:
     return ids.masked_fill(torch.arange(ids.shape[1]) >= lengths[:, None], Subwords.PAD_ID)
 
 
-def contestants(config: ModelConfig, made: list[Batch]) -> tuple[list[Contestant], dict[str, int]]:
-    """All systems in both number formats."""
+def contestants(
+    config: ModelConfig, made: list[Batch], formats: Sequence[str]
+) -> tuple[list[Contestant], dict[str, int]]:
+    """All systems in these number formats."""
     amount = sum(batch.source_tokens + batch.target_tokens for batch in made)
     found, parameters = [], {}
     builds = {"torch.nn": plain_update, "transformers": marian_update, "dragoman": our_update}
     if importlib.util.find_spec("transformers") is None:
         del builds["transformers"]
-    for precision in DTYPES:
+    for precision in formats:
         for name, build in builds.items():
             step, parameters[name] = build(config, precision)
             found.append(Contestant(f"{name} {precision}", _over(step, made), amount))
@@ -186,15 +189,22 @@ def main() -> None:
     )
     options.add_argument("--tokens", type=int, default=2_048, help="target tokens a batch, padding included")
     options.add_argument("--size", choices=("tiny", "base"), default="tiny")
+    options.add_argument(
+        "--formats",
+        nargs="+",
+        choices=tuple(DTYPES),
+        default=tuple(DTYPES),
+        help="bf16 wants a processor with such products",
+    )
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--threads", type=int, default=None)
     given = options.parse_args()
     prepare_process(threads_of(given.threads))
     config = getattr(ModelConfig, given.size)(vocab_size=VOCABULARY)
     made = batches(given.tokens)
-    found, parameters = contestants(config, made)
+    found, parameters = contestants(config, made, given.formats)
     tables: dict[str, list[Measured]] = {}
-    for precision in DTYPES:
+    for precision in given.formats:
         rows = [contestant for contestant in found if contestant.name.endswith(precision)]
         title = f"one update, {given.size}, {precision}, {given.tokens} target tokens a batch"
         tables[title] = interleaved(rows, rounds=given.rounds, baseline=f"torch.nn {precision}")

@@ -2,7 +2,8 @@
 
 Paper: none (infrastructure)
 
-A matrix lies as a kernel reads it, from front to end: in panels of 64 outputs, each with its weights term by term; or,
+A matrix lies as a kernel reads it, from front to end: in panels of some outputs (as many as the
+processor's registers hold the sums of), each with its weights term by term; or,
 for fast products, rounded to bf16 in tiles of 16 outputs and 32 terms, or to whole numbers of 8 bits, with a scale for
 each output, in tiles of 16 outputs and 64 terms (inputs are rounded alike, row by row, when they come). The structures
 here are those of `matrix.h`, `layers.h`, `encode.h`, `decode.h` and `decoder.cpp`, field by field.
@@ -26,7 +27,6 @@ from dragoman.model.residual import PostNorm
 from dragoman.model.transformer import Transformer
 from dragoman.native import Kernels, kernels_for
 
-PANEL = 64
 TILE, TILE_TERMS, BYTE_TERMS = 16, 32, 64
 PANELS, TILES, BYTE_TILES = range(3)
 LARGEST_BYTE = 127
@@ -152,7 +152,7 @@ class PackedModel:
             return None
         if products not in kernels.formats:
             return None
-        pack = _Packing(products)
+        pack = _Packing(kernels, products)
         config, N = model.config, model.config.N
         with torch.no_grad():
             sizes = Sizes(
@@ -184,8 +184,8 @@ class PackedModel:
 class _Packing:
     """Packs weights and keeps what they are packed into."""
 
-    def __init__(self, products: str) -> None:
-        self.products = products
+    def __init__(self, kernels: Kernels, products: str) -> None:
+        self.panel, self.products = kernels.panel, products
         self.tensors: list[Tensor] = []
 
     def keep(self, tensor: Tensor) -> int:
@@ -206,8 +206,8 @@ class _Packing:
             sums = rounded.sum(dim=1, dtype=torch.int32)
             data, kept = self.keep(fours.permute(3, 0, 1, 4, 2)), (self.keep(scales), self.keep(sums))
             return Matrix(data, d_in, d_out, BYTE_TILES, *kept)
-        columns = F.pad(weight.t(), (0, -d_out % PANEL))
-        return Matrix(self.keep(columns.view(d_in, -1, PANEL).transpose(0, 1)), d_in, d_out, PANELS)
+        columns = F.pad(weight.t(), (0, -d_out % self.panel))
+        return Matrix(self.keep(columns.view(d_in, -1, self.panel).transpose(0, 1)), d_in, d_out, PANELS)
 
     def network(self, network: FeedForward) -> Network:
         return Network(

@@ -12,7 +12,18 @@
 
 namespace {
 
-typedef double Doubles __attribute__((vector_size(64)));
+typedef double Doubles __attribute__((vector_size(VECTOR_BYTES)));  // half as many as a vector of float32
+
+template <int FIRST, int... I>
+inline Doubles half(Floats x, std::integer_sequence<int, I...>) {
+    return __builtin_convertvector(__builtin_shufflevector(x, x, (FIRST + I)...), Doubles);
+}
+
+// Half of a vector's numbers, from number FIRST on.
+template <int FIRST>
+inline Doubles half(Floats x) {
+    return half<FIRST>(x, std::make_integer_sequence<int, W / 2>{});
+}
 
 constexpr double DEAD = -std::numeric_limits<double>::infinity();
 
@@ -35,8 +46,8 @@ inline double log_normalizer(const float* row, int64_t V, float* maxima) {
     // another order must not come out as different.
     Doubles low{}, high{};
     auto add = [&](Floats e) {
-        low += __builtin_convertvector(__builtin_shufflevector(e, e, 0, 1, 2, 3, 4, 5, 6, 7), Doubles);
-        high += __builtin_convertvector(__builtin_shufflevector(e, e, 8, 9, 10, 11, 12, 13, 14, 15), Doubles);
+        low += half<0>(e);
+        high += half<W / 2>(e);
     };
     int64_t c = 0;
     for (; c + W <= V; c += W) add(exponential(load(row + c) - top));

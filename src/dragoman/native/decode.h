@@ -25,12 +25,14 @@ struct Prefix {
     const Source* source;
 };
 
-// The sums of 16 vectors, in their order.
-inline Floats pair_sums(Floats a, Floats b) {
-    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30) +
-           __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
-}
+template <int FIRST>
+struct EachSecond {
+    static constexpr int of(int i) { return 2 * i + FIRST; }
+};
 
+inline Floats pair_sums(Floats a, Floats b) { return picked<EachSecond<0>>(a, b) + picked<EachSecond<1>>(a, b); }
+
+// The sums of W vectors, in their order.
 inline Floats sums_of(Floats* v) {
     for (int64_t count = W; count > 1; count /= 2)
         for (int64_t k = 0; k < count / 2; ++k) v[k] = pair_sums(v[2 * k], v[2 * k + 1]);

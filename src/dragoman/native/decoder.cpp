@@ -40,4 +40,5 @@ extern "C" void decoder_step(const Model* model, const Cache* cache, const Step*
 
 // Whether this processor has products of bf16, and of bytes, that the system lets us use.
 extern "C" int32_t has_fast_products() { return FAST != 0 && tiles_allowed(); }
-extern "C" int32_t has_byte_products() { return SHORT == 1 || (SHORT == 2 && tiles_allowed()); }
+extern "C" int32_t has_byte_products() { return SHORT != 0 && (SHORT != 2 || tiles_allowed()); }
+extern "C" int64_t panel_columns() { return PANEL; }

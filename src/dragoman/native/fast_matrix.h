@@ -24,6 +24,9 @@
 #elif defined(__AVX512VNNI__) && defined(__AVX512BW__)
 #include <immintrin.h>
 #define SHORT 1  // fours of bytes, a vector at a time
+#elif defined(__AVX2__) && !defined(__AVX512F__)
+#include <immintrin.h>
+#define SHORT 3  // pairs of bytes as numbers of 16 bits, a vector at a time
 #else
 #define SHORT 0
 #endif
@@ -93,7 +96,7 @@ inline ByteRows rounded_to_bytes(const float* x, int64_t x_wide, int64_t rows, i
             const int64_t n = std::min(W, terms - t);
             const Floats magic = fill(12582912.0f);  // adding 1.5 * 2^23 rounds to a whole number
             const Floats v = (load(from + t, n) * inverse + magic) - magic;
-            typedef int8_t Signed __attribute__((vector_size(16)));
+            typedef int8_t Signed __attribute__((vector_size(VECTOR_BYTES / 4)));
             const Signed narrow = __builtin_convertvector(__builtin_convertvector(v, Ints), Signed);
             std::memcpy(&bytes[r * wide + t], &narrow, n);
         }
@@ -306,6 +309,66 @@ void product(const float* x, int64_t x_wide, int64_t rows, ByteTiles W_, float* 
         for (; r + 16 <= rows; r += 16) byte_product<16>(a, r, wide, W_, column, y, y_wide, finish);
         for (; r + 4 <= rows; r += 4) byte_product<4>(a, r, wide, W_, column, y, y_wide, finish);
         for (; r < rows; ++r) byte_product<1>(a, r, wide, W_, column, y, y_wide, finish);
+    }
+}
+
+#elif SHORT == 3
+
+// Rows of bytes as numbers of 16 bits.
+inline const int16_t* widened(const int8_t* bytes, int64_t count) {
+    static thread_local std::vector<int16_t> buffer;
+    buffer.resize(std::max<int64_t>(buffer.size(), count));
+    for (int64_t k = 0; k < count; ++k) buffer[k] = bytes[k];
+    return buffer.data();
+}
+
+// N rows and half a tile of columns: no product of bytes is left out, and no sum of 32 bits can overflow. a: the first row,
+// widened; w: the half of the tile.
+template <int N, class Store>
+void byte_product(const int16_t* a, int64_t wide, const int8_t* w, Store done) {
+    __m256i sums[N][2];
+    for (int r = 0; r < N; ++r) sums[r][0] = sums[r][1] = _mm256_setzero_si256();
+    for (int64_t t = 0; t < wide; t += 4, w += 4 * TILE) {
+        const __m256i left = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i*)w));
+        const __m256i right = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i*)w + 1));
+        for (int r = 0; r < N; ++r) {
+            int64_t four;
+            std::memcpy(&four, a + r * wide + t, sizeof four);
+            const __m256i terms = _mm256_set1_epi64x(four);
+            sums[r][0] = _mm256_add_epi32(sums[r][0], _mm256_madd_epi16(left, terms));
+            sums[r][1] = _mm256_add_epi32(sums[r][1], _mm256_madd_epi16(right, terms));
+        }
+    }
+    // Two sums of each column lie side by side; those of four columns in a half of each vector.
+    for (int r = 0; r < N; ++r)
+        done(r, (Ints)_mm256_permute4x64_epi64(_mm256_hadd_epi32(sums[r][0], sums[r][1]), 0b11011000));
+}
+
+template <class Finish>
+void product(const float* x, int64_t x_wide, int64_t rows, ByteTiles W_, float* y, int64_t y_wide, Finish finish) {
+    constexpr int64_t SIDE_BY_SIDE = 6;
+    const int64_t wide = byte_terms(W_.terms);
+    const ByteRows a = rounded_to_bytes(x, x_wide, rows, W_.terms);
+    const int16_t* terms = widened(a.data, rows * wide);
+    for (int64_t column = 0; column < W_.columns; column += W) {
+        const int8_t* w = W_.data + column / TILE * wide * TILE + column % TILE * 4;
+        const int64_t n = std::min(W, W_.columns - column);
+        for (int64_t r = 0; r < rows; r += SIDE_BY_SIDE) {
+            auto done = [&](int row, Ints total) {
+                const Floats scale = a.scales[r + row] * load(W_.scales + column, n);
+                const Floats v = __builtin_convertvector(total, Floats) * scale;
+                store(y + (r + row) * y_wide + column, finish(v, column), n);
+            };
+            const int16_t* from = terms + r * wide;
+            switch (std::min(SIDE_BY_SIDE, rows - r)) {
+                case 1: byte_product<1>(from, wide, w, done); break;
+                case 2: byte_product<2>(from, wide, w, done); break;
+                case 3: byte_product<3>(from, wide, w, done); break;
+                case 4: byte_product<4>(from, wide, w, done); break;
+                case 5: byte_product<5>(from, wide, w, done); break;
+                default: byte_product<6>(from, wide, w, done);
+            }
+        }
     }
 }
 

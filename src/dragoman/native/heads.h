@@ -15,30 +15,26 @@ void copy_rows(const T* from, int64_t distance, int64_t rows, int64_t d, float s
             store(to + i * wide + c, load(from + i * distance + c, std::min(W, d - c)) * scale);
 }
 
-// 16 vectors turned: afterwards v[c][i] is what v[i][c] was.
+template <int STEP>
+struct Upper {
+    static constexpr int of(int i) { return i & STEP ? W + (i ^ STEP) : i; }
+};
+
+template <int STEP>
+struct Lower {
+    static constexpr int of(int i) { return i & STEP ? W + i : i ^ STEP; }
+};
+
+// W vectors turned: afterwards v[c][i] is what v[i][c] was.
+template <int STEP = 1>
 inline void turn(Floats* v) {
-    for (int step = 1; step < W; step *= 2)
-        for (int i = 0; i < W; ++i) {
-            if (i & step) continue;
-            Floats a = v[i], b = v[i + step];
-            switch (step) {  // shuffles want constants
-                case 1:
-                    v[i] = __builtin_shufflevector(a, b, 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30);
-                    v[i + 1] = __builtin_shufflevector(a, b, 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31);
-                    break;
-                case 2:
-                    v[i] = __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29);
-                    v[i + 2] = __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
-                    break;
-                case 4:
-                    v[i] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27);
-                    v[i + 4] = __builtin_shufflevector(a, b, 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31);
-                    break;
-                default:
-                    v[i] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23);
-                    v[i + 8] = __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
-            }
-        }
+    for (int i = 0; i < W; ++i) {
+        if (i & STEP) continue;
+        const Floats a = v[i], b = v[i + STEP];
+        v[i] = picked<Upper<STEP>>(a, b);
+        v[i + STEP] = picked<Lower<STEP>>(a, b);
+    }
+    if constexpr (2 * STEP < W) turn<2 * STEP>(v);
 }
 
 // Rows turned: to[c][i] = from[i][c], in rows of whole vectors, zeros after the last.

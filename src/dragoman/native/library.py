@@ -157,6 +157,8 @@ class Kernels:
         # Structures of pointers, which `model.packed` and `whole_search` fill.
         self.encode_sources, self.decoder_step = library.encode_sources, library.decoder_step
         self.search = library.search
+        library.panel_columns.restype = _int64
+        self.panel = int(library.panel_columns())  # outputs of a matrix in fp32 that lie together
         self.formats = ["fp32"]  # of products while translating
         self.formats += ["bf16"] if library.has_fast_products() else []
         self.formats += ["int8"] if library.has_byte_products() else []

@@ -13,8 +13,11 @@
 
 namespace {
 
-constexpr int64_t PANEL = 4 * W;  // columns whose sums are kept in registers
-constexpr int ROWS = 6;           // and rows: 24 of the 32 registers there are
+constexpr int VECTORS = REGISTERS / 8;    // whose sums are kept in registers, of a row
+constexpr int64_t PANEL = VECTORS * W;    // and the columns in them
+constexpr int ROWS = 6;                   // and rows: three quarters of the registers there are
+constexpr int64_t LINE = 16;              // numbers that come into the cache together
+constexpr int64_t SHARES = std::max<int64_t>(PANEL / LINE, 1);
 
 // A matrix of `terms` times `columns` in panels of PANEL columns: [panel][term][column], zeros after the last.
 struct Panels {
@@ -22,24 +25,22 @@ struct Panels {
     int64_t terms, columns;
 };
 
-// ahead: a vector for each term, fetched into the cache of the core meanwhile.
+// ahead: a line for each term, fetched into the cache of the core meanwhile.
 template <int N, class Store>
 void panel_product(const float* x, int64_t x_wide, const float* panel, int64_t terms, const float* ahead, Store done) {
-    Floats sums[N][4] = {};
+    Floats sums[N][VECTORS] = {};
     for (int64_t t = 0; t < terms; ++t) {
-        __builtin_prefetch(ahead + t * W, 0, 2);
-        Floats w0 = load(panel), w1 = load(panel + W), w2 = load(panel + 2 * W), w3 = load(panel + 3 * W);
+        __builtin_prefetch(ahead + t * LINE, 0, 2);
+        Floats w[VECTORS];
+        for (int k = 0; k < VECTORS; ++k) w[k] = load(panel + k * W);
         panel += PANEL;
         for (int r = 0; r < N; ++r) {
             const float value = x[r * x_wide + t];
-            sums[r][0] += value * w0;
-            sums[r][1] += value * w1;
-            sums[r][2] += value * w2;
-            sums[r][3] += value * w3;
+            for (int k = 0; k < VECTORS; ++k) sums[r][k] += value * w[k];
         }
     }
     for (int r = 0; r < N; ++r)
-        for (int k = 0; k < 4; ++k) done(r, k, sums[r][k]);
+        for (int k = 0; k < VECTORS; ++k) done(r, k, sums[r][k]);
 }
 
 enum Layout : int64_t { PANELS, TILES, BYTE_TILES };
@@ -111,8 +112,8 @@ void product(const float* x, int64_t x_wide, int64_t rows, Panels W_, float* y, 
                           std::min(W, W_.columns - column));
             };
             const float* from = x + r * x_wide;
-            // A quarter of the next panel with each of the first four groups of rows; beyond the last nothing is read.
-            const float* ahead = panel + PANEL * W_.terms + std::min<int64_t>(r / ROWS, 3) * W_.terms * W;
+            // A share of the next panel with each of the first groups of rows; beyond the last nothing is read.
+            const float* ahead = panel + PANEL * W_.terms + std::min(r / ROWS, SHARES - 1) * W_.terms * LINE;
             switch (std::min<int64_t>(ROWS, rows - r)) {
                 case 1: panel_product<1>(from, x_wide, panel, W_.terms, ahead, done); break;
                 case 2: panel_product<2>(from, x_wide, panel, W_.terms, ahead, done); break;
@@ -143,7 +144,7 @@ void part_of_product(const float* x, int64_t x_wide, int64_t rows, const Matrix&
     }
 }
 
-constexpr int64_t SHARE = PANEL;            // columns are shared out in multiples of this
+constexpr int64_t SHARE = 64;                // columns are shared out in multiples of this: whole panels and tiles
 constexpr int64_t WORTH_SHARING = 1 << 16;  // numbers of a matrix, below which another thread costs more than it saves
 
 // By `threads` threads, each some of the columns: the same result whatever their number.

@@ -1,4 +1,4 @@
-// Vectors of 16 numbers and what is done with them, for all kernels.
+// Vectors as wide as the processor's and what is done with them, for all kernels.
 //
 // Plain C++ with the vector types that GCC and Clang share: the compiler turns them into what the processor
 // has. Computed in float32 whatever tensors hold; what is written to bf16 is rounded once.
@@ -8,18 +8,30 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace {
 
-constexpr int64_t W = 16;  // numbers in a vector: 64 bytes of float32
+// A vector that is wider than a register would be kept in memory.
+#if defined(__AVX512F__)
+constexpr int VECTOR_BYTES = 64, REGISTERS = 32;
+#elif defined(__AVX2__)
+constexpr int VECTOR_BYTES = 32, REGISTERS = 16;
+#elif defined(__aarch64__)
+constexpr int VECTOR_BYTES = 16, REGISTERS = 32;
+#else
+constexpr int VECTOR_BYTES = 16, REGISTERS = 16;
+#endif
 
-typedef float Floats __attribute__((vector_size(64)));
-typedef int32_t Ints __attribute__((vector_size(64)));
-typedef uint32_t Words __attribute__((vector_size(64)));
-typedef uint16_t Halves __attribute__((vector_size(32)));
-typedef int16_t Shorts __attribute__((vector_size(32)));
-typedef uint8_t Bytes __attribute__((vector_size(16)));
+constexpr int64_t W = VECTOR_BYTES / 4;  // numbers in a vector of float32
+
+typedef float Floats __attribute__((vector_size(VECTOR_BYTES)));
+typedef int32_t Ints __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint32_t Words __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint16_t Halves __attribute__((vector_size(VECTOR_BYTES / 2)));
+typedef int16_t Shorts __attribute__((vector_size(VECTOR_BYTES / 2)));
+typedef uint8_t Bytes __attribute__((vector_size(VECTOR_BYTES / 4)));
 
 struct bf16 {
     uint16_t bits;
@@ -80,14 +92,30 @@ inline Floats rounded_to(const bf16*, Floats x) { return widen(narrow(x)); }
 
 inline Floats larger(Floats x, Floats y) { return x > y ? x : y; }
 
-// A vector's numbers folded upon each other until one is left: 8 pairs, 4, 2, 1.
-template <class Join>
+template <class Place, int... I>
+inline Floats picked(Floats a, Floats b, std::integer_sequence<int, I...>) {
+    return __builtin_shufflevector(a, b, Place::of(I)...);
+}
+
+// Number Place::of(i) of a's and then b's at each place i.
+template <class Place>
+inline Floats picked(Floats a, Floats b) {
+    return picked<Place>(a, b, std::make_integer_sequence<int, W>{});
+}
+
+template <int STEP>
+struct Exchanged {
+    static constexpr int of(int i) { return i ^ STEP; }
+};
+
+// A vector's numbers folded upon each other until one is left: W / 2 pairs, W / 4, ..., 1.
+template <int STEP = W / 2, class Join>
 inline float folded(Floats x, Join join) {
-    x = join(x, __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
-    x = join(x, __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
-    x = join(x, __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
-    x = join(x, __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
-    return x[0];
+    x = join(x, picked<Exchanged<STEP>>(x, x));
+    if constexpr (STEP > 1)
+        return folded<STEP / 2>(x, join);
+    else
+        return x[0];
 }
 
 inline float sum(Floats x) {
@@ -97,9 +125,11 @@ inline float sum(Floats x) {
 inline float largest(Floats x) { return folded(x, larger); }
 
 inline bool any(Ints places) {
-    typedef int64_t Longs __attribute__((vector_size(64)));
+    typedef int64_t Longs __attribute__((vector_size(VECTOR_BYTES)));
     const Longs x = (Longs)places;
-    return (x[0] | x[1] | x[2] | x[3] | x[4] | x[5] | x[6] | x[7]) != 0;
+    int64_t all = 0;
+    for (int64_t k = 0; k < W / 2; ++k) all |= x[k];
+    return all != 0;
 }
 
 // e^x for x <= 88, to 2 units in the last place; 0 below -87, where float32 ends.
@@ -121,7 +151,8 @@ inline Floats exponential(Floats x) {
 
 // The first n of a vector's places.
 inline Ints places_below(int64_t n) {
-    const Ints places = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    Ints places;
+    for (int k = 0; k < W; ++k) places[k] = k;
     return places < (int32_t)std::min(n, W);
 }
 
