@@ -81,7 +81,8 @@ def test_parameters_of_the_papers_models(golden, name):
 
 
 CURVE_STEPS = 50
-CURVE_RATE = 0.5  # of the paper's: at four times this the loss jumps, and a last bit is in the third place 50 updates later
+# Of the paper's. At four times this the loss jumps, and a last bit has become the third place after 50 updates.
+CURVE_RATE = 0.5
 CURVE_TOLERANCE = 1e-9  # relative: processors differ in the last bits, and fifty updates carry them on
 
 

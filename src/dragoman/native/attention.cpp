@@ -35,8 +35,8 @@ inline void add_outer(const float* left, int64_t left_wide, int64_t count, const
                r3 = load(right + 3 * wide + c);
         for (int64_t j = 0; j < count; ++j) {
             Floats o = load(out + j * wide + c);
-            o += left[j] * r0 + left[left_wide + j] * r1;
-            o += left[2 * left_wide + j] * r2 + left[3 * left_wide + j] * r3;
+            o += fused(left[j], r0, left[left_wide + j] * r1);
+            o += fused(left[2 * left_wide + j], r2, left[3 * left_wide + j] * r3);
             store(out + j * wide + c, o);
         }
     }
@@ -114,7 +114,7 @@ void head_backward(Rows<const T> G, Rows<const T> Q, Rows<const T> K, Rows<const
         for (int64_t q = 0; q < AT_ONCE; ++q) {
             float *weight = &b.weights[q * wide_keys], *slope = &b.slopes[q * wide_keys];
             Floats along{};
-            for (int64_t j = 0; j < s.keys; j += W) along += load(weight + j) * load(slope + j);
+            for (int64_t j = 0; j < s.keys; j += W) along = fused(load(weight + j), load(slope + j), along);
             const float total = sum(along);
             for (int64_t j = 0; j < s.keys; j += W) store(slope + j, load(weight + j) * (load(slope + j) - total));
         }

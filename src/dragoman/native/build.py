@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 SOURCES = Path(__file__).parent
+# -ffp-contract=off: a product and a sum are rounded once where that is written, and nowhere else.
 # -fno-math-errno, -fno-trapping-math: nobody looks at errno or the flags of the processor; no rounding changes by them.
 FLAGS = (
     "-O3",
@@ -24,6 +25,7 @@ FLAGS = (
     "-shared",
     "-fPIC",
     "-fopenmp",
+    "-ffp-contract=off",
     "-fno-math-errno",
     "-fno-trapping-math",
 )

@@ -98,7 +98,7 @@ class Decoder {
                 const float* key = cache.K + (cache.place(l, p, prefix.slots[p]) * s.h + head) * d_k;
                 for (int64_t c = 0; c < d_k; c += W) {
                     const int64_t n = std::min(W, d_k - c);
-                    dots[p - first] += load(query + c, n) * load(key + c, n);
+                    dots[p - first] = fused(load(query + c, n), load(key + c, n), dots[p - first]);
                 }
             }
             store(&scores[first], sums_of(dots) * scale);
@@ -107,8 +107,10 @@ class Decoder {
         for (int64_t c = 0; c < d_v; c += W) {
             const int64_t n = std::min(W, d_v - c);
             Floats total{};
-            for (int64_t p = 0; p < keys; ++p)
-                total += scores[p] * load(cache.V + (cache.place(l, p, prefix.slots[p]) * s.h + head) * d_v + c, n);
+            for (int64_t p = 0; p < keys; ++p) {
+                const float* value = cache.V + (cache.place(l, p, prefix.slots[p]) * s.h + head) * d_v;
+                total = fused(scores[p], load(value + c, n), total);
+            }
             store(out + c, total, n);
         }
     }
@@ -124,7 +126,7 @@ class Decoder {
             Floats sums[N] = {};
             for (int64_t t = 0; t < s.d_k; ++t) {
                 Floats key = load(keys + t * S + j);
-                for (int q = 0; q < N; ++q) sums[q] += query[q * width_k + t] * key;
+                for (int q = 0; q < N; ++q) sums[q] = fused(query[q * width_k + t], key, sums[q]);
             }
             for (int q = 0; q < N; ++q) store(&scores[q * S + j], sums[q] * scale);
         }
@@ -134,7 +136,7 @@ class Decoder {
             Floats sums[N] = {};
             for (int64_t p = 0; p < source.length; ++p) {
                 Floats value = load(values + p * s.d_v + c, n);
-                for (int q = 0; q < N; ++q) sums[q] += scores[q * S + p] * value;
+                for (int q = 0; q < N; ++q) sums[q] = fused(scores[q * S + p], value, sums[q]);
             }
             for (int q = 0; q < N; ++q) store(out + q * width_v + c, sums[q], n);
         }

@@ -61,7 +61,7 @@ void products(const float* left, int64_t left_wide, int64_t terms, const float* 
         Floats sums[N] = {};
         for (int64_t t = 0; t < terms; ++t) {
             Floats r = load(right + t * wide + j);
-            for (int q = 0; q < N; ++q) sums[q] += left[q * left_wide + t] * r;
+            for (int q = 0; q < N; ++q) sums[q] = fused(left[q * left_wide + t], r, sums[q]);
         }
         for (int q = 0; q < N; ++q) store(out + q * out_wide + j, sums[q]);
     }

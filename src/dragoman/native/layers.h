@@ -70,12 +70,13 @@ inline void add_and_norm(float* x, const float* f, int64_t rows, int64_t d, Norm
         for (int64_t c = 0; c < d; c += W) {
             Floats v = load(x + c, std::min(W, d - c)) - mean;
             if (d - c < W) v = choose(places_below(d - c), v, Floats{});
-            squares += v * v;
+            squares = fused(v, v, squares);
         }
         const float inverse = 1.0f / __builtin_sqrtf(sum(squares) / d + epsilon);
         for (int64_t c = 0; c < d; c += W) {
             const int64_t n = std::min(W, d - c);
-            store(x + c, (load(x + c, n) - mean) * inverse * load(norm.gain + c, n) + load(norm.bias + c, n), n);
+            const Floats v = (load(x + c, n) - mean) * inverse;
+            store(x + c, fused(v, load(norm.gain + c, n), load(norm.bias + c, n)), n);
         }
     }
 }

@@ -35,8 +35,8 @@ void panel_product(const float* x, int64_t x_wide, const float* panel, int64_t t
         for (int k = 0; k < VECTORS; ++k) w[k] = load(panel + k * W);
         panel += PANEL;
         for (int r = 0; r < N; ++r) {
-            const float value = x[r * x_wide + t];
-            for (int k = 0; k < VECTORS; ++k) sums[r][k] += value * w[k];
+            const Floats value = fill(x[r * x_wide + t]);
+            for (int k = 0; k < VECTORS; ++k) sums[r][k] = fused(value, w[k], sums[r][k]);
         }
     }
     for (int r = 0; r < N; ++r)

@@ -63,7 +63,7 @@ Packed pack(const Problem& p) {
             Floats squares{};
             for (int64_t k = 0; k < p.d; k += W) {
                 Floats x = load(p.weight + row * p.d + k, std::min(W, p.d - k));
-                squares += x * x;
+                squares = fused(x, x, squares);
             }
             longest = std::max(longest, std::sqrt(sum(squares)));
         }
@@ -117,7 +117,7 @@ void take_rows(const Problem& p, const Packed& packed, int64_t first, int64_t ro
         for (int64_t k = 0; k < p.d; k += W) {
             const int64_t n = std::min(W, p.d - k);
             Floats x = load(p.hidden + (first + r) * p.d + k, n);
-            squares += x * x;
+            squares = fused(x, x, squares);
             store(&b.x_sums[k], load(&b.x_sums[k]) + x);
         }
         b.shift[r] = std::max(0.0f, std::sqrt(sum(squares)) * packed.longest - SAFE);
@@ -181,7 +181,7 @@ void mend(const Problem& p, int64_t first, int64_t rows, Block& b) {
             Floats products{};
             for (int64_t k = 0; k < p.d; k += W) {
                 const int64_t n = std::min(W, p.d - k);
-                products += load(p.hidden + (first + r) * p.d + k, n) * load(p.weight + v * p.d + k, n);
+                products = fused(load(p.hidden + (first + r) * p.d + k, n), load(p.weight + v * p.d + k, n), products);
             }
             logits[v] = sum(products);
             top = std::max(top, logits[v]);

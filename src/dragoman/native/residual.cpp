@@ -53,13 +53,13 @@ void residual_forward(const T* x, const T* f, const int16_t* bits, int32_t thres
             for (int64_t c = 0; c < d; c += W) {
                 Floats v = load(&row[c]) - m;
                 if (d - c < W) v = choose(places_below(d - c), v, Floats{});
-                squares += v * v;
+                squares = fused(v, v, squares);
             }
             const float inverse = 1.0f / __builtin_sqrtf(sum(squares) / d + epsilon);
             for (int64_t c = 0; c < d; c += W) {
                 const int64_t n = std::min(W, d - c);
                 Floats v = (load(&row[c]) - m) * inverse;
-                store(y + at + c, v * load(gain + c, n) + load(bias + c, n), n);
+                store(y + at + c, fused(v, load(gain + c, n), load(bias + c, n)), n);
             }
             mean[r] = m;
             deviation[r] = inverse;  // 1 / sqrt(var + epsilon)
@@ -95,14 +95,14 @@ void residual_backward(const T* upstream, const T* z, const float* mean, const f
                 store(&normed[c], v);
                 store(&scaled[c], g);
                 total += g;
-                along += g * v;
-                store(gains + c, load(gains + c) + up * v);
+                along = fused(g, v, along);
+                store(gains + c, fused(up, v, load(gains + c)));
                 store(biases + c, load(biases + c) + up);
             }
             const float average = sum(total) / d, slope = sum(along) / d;
             for (int64_t c = 0; c < d; c += W) {
                 const int64_t n = std::min(W, d - c);
-                Floats g = (load(&scaled[c]) - average - load(&normed[c]) * slope) * inverse;
+                Floats g = fused(-slope, load(&normed[c]), load(&scaled[c]) - average) * inverse;
                 g = rounded_to(z, g);
                 store(z_gradient + at + c, g, n);
                 if (f_gradient) store(f_gradient + at + c, g * kept(bits + at + c, threshold, scale, n), n);

@@ -11,6 +11,12 @@
 #include <utility>
 #include <vector>
 
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
 namespace {
 
 // A vector that is wider than a register would be kept in memory.
@@ -37,7 +43,23 @@ struct bf16 {
     uint16_t bits;
 };
 
-inline Floats fill(float x) { return Floats{} + x; }
+inline Floats fill(float x) { return x - Floats{}; }  // not +: that would make a 0 of -0
+
+// a * b + c, rounded once where the processor does that. Written out wherever it is wanted, and never left to the compiler,
+// which would decide anew for each loop: a row's result must not depend on how many rows are computed with it.
+inline Floats fused(Floats a, Floats b, Floats c) {
+#if defined(__AVX512F__)
+    return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__AVX2__) && defined(__FMA__)
+    return (Floats)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__aarch64__)
+    return (Floats)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#else
+    return a * b + c;
+#endif
+}
+
+inline Floats fused(float a, Floats b, Floats c) { return fused(fill(a), b, c); }
 
 inline Floats choose(Ints condition, Floats yes, Floats no) { return condition ? yes : no; }
 
@@ -135,16 +157,16 @@ inline bool any(Ints places) {
 // e^x for x <= 88, to 2 units in the last place; 0 below -87, where float32 ends.
 inline Floats exponential(Floats x) {
     const Floats magic = fill(12582912.0f);  // adding 1.5 * 2^23 rounds to a whole number
-    Floats n = (x * 1.44269504f + magic) - magic;
-    Floats r = x - n * 0.693359375f;
-    r = r + n * 2.12194440e-4f;  // ln 2 in two parts, the first exact
+    Floats n = fused(1.44269504f, x, magic) - magic;
+    Floats r = fused(-0.693359375f, n, x);
+    r = fused(2.12194440e-4f, n, r);  // ln 2 in two parts, the first exact
     Floats p = fill(1.9875691500e-4f);
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * r * r + r + 1.0f;
+    p = fused(p, r, fill(1.3981999507e-3f));
+    p = fused(p, r, fill(8.3334519073e-3f));
+    p = fused(p, r, fill(4.1665795894e-2f));
+    p = fused(p, r, fill(1.6666665459e-1f));
+    p = fused(p, r, fill(5.0000001201e-1f));
+    p = fused(p * r, r, r) + 1.0f;
     Ints power = (__builtin_convertvector(n, Ints) + 127) << 23;
     return choose(x < -87.0f, Floats{}, p * (Floats)power);  // NaN stays NaN
 }
