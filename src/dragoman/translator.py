@@ -242,7 +242,7 @@ class Translator:
                 cure="leave it out, or: --precision auto",
             )
         if precision == "int8" and not by_kernels:
-            wanted = "they want a C++ compiler, and a processor with AMX or AVX-512 VNNI"
+            wanted = "they want a C++ compiler, and a processor with AMX, AVX-512 VNNI or AVX2"
             raise ConfigError(
                 f"there are no products of 8-bit numbers here: {f'{SWITCH} is 0' if is_switched_off() else wanted}",
                 where=f"--precision int8, --device {device}",
