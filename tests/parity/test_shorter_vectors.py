@@ -1,7 +1,4 @@
-"""The kernels compute the same where vectors are shorter: compiled for such processors, and what tests them run again.
-
-Paper: none (infrastructure)
-"""
+"""The kernels compute the same where vectors are shorter: compiled for those, and what tests them is run again."""
 
 from __future__ import annotations
 
