@@ -35,8 +35,10 @@ inline void add_outer(const float* left, int64_t left_wide, int64_t count, const
                r3 = load(right + 3 * wide + c);
         for (int64_t j = 0; j < count; ++j) {
             Floats o = load(out + j * wide + c);
-            o += fused(left[j], r0, left[left_wide + j] * r1);
-            o += fused(left[2 * left_wide + j], r2, left[3 * left_wide + j] * r3);
+            o = fused(left[j], r0, o);
+            o = fused(left[left_wide + j], r1, o);
+            o = fused(left[2 * left_wide + j], r2, o);
+            o = fused(left[3 * left_wide + j], r3, o);
             store(out + j * wide + c, o);
         }
     }
