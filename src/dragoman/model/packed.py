@@ -2,11 +2,11 @@
 
 Paper: none (infrastructure)
 
-A matrix lies as a kernel reads it, from front to end: in panels of some outputs (as many as the
-processor's registers hold the sums of), each with its weights term by term; or,
-for fast products, rounded to bf16 in tiles of 16 outputs and 32 terms, or to whole numbers of 8 bits, with a scale for
-each output, in tiles of 16 outputs and 64 terms (inputs are rounded alike, row by row, when they come). The structures
-here are those of `matrix.h`, `layers.h`, `encode.h`, `decode.h` and `decoder.cpp`, field by field.
+A matrix lies as a kernel reads it, from front to end: in panels of as many outputs as the processor's
+registers hold the sums of, each with its weights term by term; or, for fast products, rounded to bf16 in tiles of 16
+outputs and 32 terms, or to whole numbers of 8 bits, with a scale for each output, in tiles of 16 outputs and 64 terms
+(inputs are rounded alike, row by row, when they come). The structures here are those of `matrix.h`,
+`layers.h`, `encode.h`, `decode.h` and `decoder.cpp`, field by field.
 """
 
 from __future__ import annotations

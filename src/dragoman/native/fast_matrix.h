@@ -25,13 +25,27 @@
 #include <immintrin.h>
 #define SHORT 1  // fours of bytes, a vector at a time
 #elif defined(__AVX2__) && !defined(__AVX512F__)
-#include <immintrin.h>
 #define SHORT 3  // pairs of bytes as numbers of 16 bits, a vector at a time
 #else
 #define SHORT 0
 #endif
 
 namespace {
+
+constexpr int64_t SUMMED_ROWS = 6;  // whose sums are kept in registers together
+
+// work(N) with N a constant: how many of the rows that are left are next, at most SUMMED_ROWS.
+template <class Work>
+inline void some_rows(int64_t left, Work work) {
+    switch (left) {
+        case 1: work(std::integral_constant<int, 1>{}); break;
+        case 2: work(std::integral_constant<int, 2>{}); break;
+        case 3: work(std::integral_constant<int, 3>{}); break;
+        case 4: work(std::integral_constant<int, 4>{}); break;
+        case 5: work(std::integral_constant<int, 5>{}); break;
+        default: work(std::integral_constant<int, SUMMED_ROWS>{});
+    }
+}
 
 constexpr int64_t TILE = 16;        // rows, and columns, of a tile
 constexpr int64_t TILE_TERMS = 32;  // terms it sums over
@@ -336,8 +350,8 @@ inline const int16_t* widened(const int8_t* bytes, int64_t count) {
     return buffer.data();
 }
 
-// N rows and half a tile of columns: no product of bytes is left out, and no sum of 32 bits can overflow. a: the first row,
-// widened; w: the half of the tile.
+// N rows and half a tile of columns: no product of bytes is left out, and no sum of 32 bits can overflow.
+// a: the first row, widened; w: the half of the tile.
 template <int N, class Store>
 void byte_product(const int16_t* a, int64_t wide, const int8_t* w, Store done) {
     __m256i sums[N][2];
@@ -360,28 +374,20 @@ void byte_product(const int16_t* a, int64_t wide, const int8_t* w, Store done) {
 
 template <class Finish>
 void product(const float* x, int64_t x_wide, int64_t rows, ByteTiles W_, float* y, int64_t y_wide, Finish finish) {
-    constexpr int64_t SIDE_BY_SIDE = 6;
     const int64_t wide = byte_terms(W_.terms);
     const ByteRows a = rounded_to_bytes(x, x_wide, rows, W_.terms);
     const int16_t* terms = widened(a.data, rows * wide);
     for (int64_t column = 0; column < W_.columns; column += W) {
         const int8_t* w = W_.data + column / TILE * wide * TILE + column % TILE * 4;
         const int64_t n = std::min(W, W_.columns - column);
-        for (int64_t r = 0; r < rows; r += SIDE_BY_SIDE) {
+        for (int64_t r = 0; r < rows; r += SUMMED_ROWS) {
             auto done = [&](int row, Ints total) {
                 const Floats scale = a.scales[r + row] * load(W_.scales + column, n);
                 const Floats v = __builtin_convertvector(total, Floats) * scale;
                 store(y + (r + row) * y_wide + column, finish(v, column), n);
             };
             const int16_t* from = terms + r * wide;
-            switch (std::min(SIDE_BY_SIDE, rows - r)) {
-                case 1: byte_product<1>(from, wide, w, done); break;
-                case 2: byte_product<2>(from, wide, w, done); break;
-                case 3: byte_product<3>(from, wide, w, done); break;
-                case 4: byte_product<4>(from, wide, w, done); break;
-                case 5: byte_product<5>(from, wide, w, done); break;
-                default: byte_product<6>(from, wide, w, done);
-            }
+            some_rows(rows - r, [&](auto count) { byte_product<count.value>(from, wide, w, done); });
         }
     }
 }

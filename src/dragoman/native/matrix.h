@@ -13,11 +13,11 @@
 
 namespace {
 
-constexpr int VECTORS = REGISTERS / 8;    // whose sums are kept in registers, of a row
-constexpr int64_t PANEL = VECTORS * W;    // and the columns in them
-constexpr int ROWS = 6;                   // and rows: three quarters of the registers there are
-constexpr int64_t LINE = 16;              // numbers that come into the cache together
-constexpr int64_t SHARES = std::max<int64_t>(PANEL / LINE, 1);
+// Sums of VECTORS for each of SUMMED_ROWS fill three quarters of the registers.
+constexpr int VECTORS = REGISTERS / 8;
+constexpr int64_t PANEL = VECTORS * W;  // columns
+constexpr int64_t LINE = 16;            // numbers that come into the cache together
+constexpr int64_t SHARES = std::max<int64_t>(PANEL / LINE, 1);  // of a panel, a line a term each
 
 // A matrix of `terms` times `columns` in panels of PANEL columns: [panel][term][column], zeros after the last.
 struct Panels {
@@ -104,7 +104,7 @@ template <class Finish>
 void product(const float* x, int64_t x_wide, int64_t rows, Panels W_, float* y, int64_t y_wide, Finish finish) {
     for (int64_t first = 0; first < W_.columns; first += PANEL) {
         const float* panel = W_.data + first * W_.terms;
-        for (int64_t r = 0; r < rows; r += ROWS) {
+        for (int64_t r = 0; r < rows; r += SUMMED_ROWS) {
             auto done = [&](int row, int k, Floats sums) {
                 const int64_t column = first + k * W;
                 if (column < W_.columns)
@@ -113,15 +113,10 @@ void product(const float* x, int64_t x_wide, int64_t rows, Panels W_, float* y, 
             };
             const float* from = x + r * x_wide;
             // A share of the next panel with each of the first groups of rows; beyond the last nothing is read.
-            const float* ahead = panel + PANEL * W_.terms + std::min(r / ROWS, SHARES - 1) * W_.terms * LINE;
-            switch (std::min<int64_t>(ROWS, rows - r)) {
-                case 1: panel_product<1>(from, x_wide, panel, W_.terms, ahead, done); break;
-                case 2: panel_product<2>(from, x_wide, panel, W_.terms, ahead, done); break;
-                case 3: panel_product<3>(from, x_wide, panel, W_.terms, ahead, done); break;
-                case 4: panel_product<4>(from, x_wide, panel, W_.terms, ahead, done); break;
-                case 5: panel_product<5>(from, x_wide, panel, W_.terms, ahead, done); break;
-                default: panel_product<6>(from, x_wide, panel, W_.terms, ahead, done);
-            }
+            const float* ahead = panel + PANEL * W_.terms + std::min(r / SUMMED_ROWS, SHARES - 1) * W_.terms * LINE;
+            some_rows(rows - r, [&](auto count) {
+                panel_product<count.value>(from, x_wide, panel, W_.terms, ahead, done);
+            });
         }
     }
 }
@@ -144,7 +139,7 @@ void part_of_product(const float* x, int64_t x_wide, int64_t rows, const Matrix&
     }
 }
 
-constexpr int64_t SHARE = 64;                // columns are shared out in multiples of this: whole panels and tiles
+constexpr int64_t SHARE = 64;               // columns are shared out in multiples of this: whole panels and tiles
 constexpr int64_t WORTH_SHARING = 1 << 16;  // numbers of a matrix, below which another thread costs more than it saves
 
 // By `threads` threads, each some of the columns: the same result whatever their number.
