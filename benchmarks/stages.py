@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from measure import RESULTS, prepare_process, threads_of
 
 from dragoman.data.batches import Batch, BatchLoader, BatchPlan
@@ -33,10 +32,13 @@ from dragoman.provenance import provenance
 from dragoman.recipes.named import read_recipe
 from dragoman.training import explicit
 from dragoman.training.optimizer import FlatAdam
+from dragoman.training.products import Products
 from dragoman.training.step import optimizer_for, update
 
 STAGES = {
-    "products of the layers": [(F, "linear"), (torch, "mm"), (torch, "addmm")],
+    "products of the layers": [
+        (Products, name) for name in ("forward", "by_input", "add_by_input", "by_weight")
+    ],
     "attention": ["packed_forward", "packed_backward"],
     "output map and loss": [(explicit, "loss_and_gradients")],
     "residual, norm, dropout": ["residual_forward", "residual_backward", "random_words"],

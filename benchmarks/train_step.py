@@ -30,7 +30,9 @@ from dragoman.model.position import sinusoids
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import Recipe
 from dragoman.text.subwords import Subwords
+from dragoman.training.checkpoint import kernels
 from dragoman.training.optimizer import FlatAdam
+from dragoman.training.products import AS_TORCH, MOST_ROWS, Products, faster_by_onednn, shapes_of
 from dragoman.training.step import update
 
 VOCABULARY = 8_000
@@ -122,14 +124,18 @@ def _plain_step(
 
 
 def our_update(config: ModelConfig, precision: str) -> tuple[Callable[[Batch], float], int]:
-    """The update that `dragoman train` does, whole."""
+    """The update that `dragoman train` does in a long run, whole."""
     model = Transformer(config, seed=1)
     recipe = Recipe().with_changes([f"training.precision={precision}"])
     optimizer = FlatAdam(model, DTYPES[precision], beta_1=0.9, beta_2=0.98, epsilon=1e-9)
     steps = iter(range(1, 1_000_000))
+    products = AS_TORCH
+    if precision == "fp32":
+        products = Products(faster_by_onednn(shapes_of(model), MOST_ROWS, (kernels(),)))
+        print("products by oneDNN:", ", ".join(sorted(products.by_onednn)) or "none")
 
     def step(batch: Batch) -> float:
-        return update(model, optimizer, batch, recipe, next(steps)).loss
+        return update(model, optimizer, batch, recipe, next(steps), products=products).loss
 
     return step, sum(p.numel() for p in model.parameters())
 

@@ -5,16 +5,14 @@ Paper: none (infrastructure)
 
 from __future__ import annotations
 
-import hashlib
 import time
-from pathlib import Path
 
 import torch
 
 from dragoman.model.packed import PackedModel, has_the_papers_parts
 from dragoman.model.transformer import Transformer
 from dragoman.native import kernels_for
-from dragoman.native.build import cache_directory
+from dragoman.remembered import remembered
 from dragoman.search.options import SearchOptions
 from dragoman.search.task import SearchTask
 from dragoman.text.subwords import Subwords
@@ -33,14 +31,8 @@ def fastest_products(model: Transformer) -> str:
     if kernels is None or not has_the_papers_parts(model):
         return "fp32"
     facts = (kernels.digest, model.config.model_dump_json(), torch.get_num_threads())
-    digest = hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
-    place = cache_directory() / f"fastest-{digest}"
-    known = _read(place)
-    if known in kernels.formats:
-        return known
-    found = _measured(model, kernels.formats)
-    _write(place, found)
-    return found
+    formats = kernels.formats
+    return remembered("fastest", facts, valid=formats.__contains__, measure=lambda: _measured(model, formats))
 
 
 def _measured(model: Transformer, formats: list[str]) -> str:
@@ -69,18 +61,3 @@ def _seconds(packed: PackedModel) -> float:
     began = time.perf_counter()
     search_all(packed, rows.tolist(), task)
     return time.perf_counter() - began
-
-
-def _read(place: Path) -> str:
-    try:
-        return place.read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError):
-        return ""
-
-
-def _write(place: Path, name: str) -> None:
-    try:
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        place.write_text(name, encoding="ascii")
-    except OSError:
-        return  # it is measured again next time

@@ -8,7 +8,7 @@ import pytest
 import torch
 from wide_models import compiled, wide_model
 
-from dragoman import fastest
+from dragoman import fastest, remembered
 from dragoman.fastest import fastest_products
 from dragoman.native import build
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(compiled is None, reason="no C++ compiler here: 
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(fastest, "cache_directory", lambda: tmp_path / "cache")
+    monkeypatch.setattr(remembered, "cache_directory", lambda: tmp_path / "cache")
     return tmp_path / "cache"
 
 
@@ -79,7 +79,7 @@ def test_a_damaged_memory_is_measured_anew(cache, monkeypatch, content):
 
 def test_where_nothing_can_be_written_it_is_measured_each_time(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
-    monkeypatch.setattr(fastest, "cache_directory", lambda: tmp_path / "file" / "cache")
+    monkeypatch.setattr(remembered, "cache_directory", lambda: tmp_path / "file" / "cache")
     measured = with_seconds(monkeypatch, {"fp32": 1.0, "bf16": 2.0, "int8": 2.0})
     assert fastest_products(wide_model(N=1)) == fastest_products(wide_model(N=1)) == "fp32"
     assert len(measured) == 6 * len(compiled.formats)

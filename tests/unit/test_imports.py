@@ -16,7 +16,7 @@ ROOT = Path(dragoman.__file__).parent
 
 # A module imports from its own entry and from those before it.
 ORDER = [
-    "errors", "paper", "provenance", "text", "data", "download", "native", "model", "machine", "variants", "recipe",
+    "errors", "paper", "provenance", "text", "data", "download", "native", "remembered", "model", "machine", "variants", "recipe",
     "standing", "bundle", "training", "search", "predecessors", "whole_search", "fastest", "translator", "scoring",
     "language", "recipes", "fidelity", "pipeline", "demo", "cli",
 ]  # fmt: skip

@@ -57,6 +57,7 @@ class Place(Record):
         kernels: what else they depend on: processor, instructions, version of torch.
         cooldown: begin and number of updates of the fall of the rate at the run's end, once it is planned.
         compiled: whether layers are compiled; None: not yet chosen.
+        products: which matrix products oneDNN makes (`training.products`); None: not yet chosen.
     """
 
     step: Count
@@ -73,6 +74,7 @@ class Place(Record):
     kernels: str = ""
     cooldown: tuple[Count, Count] | None = None
     compiled: bool | None = None
+    products: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from dragoman.model.transformer import Transformer
 from dragoman.native import Kernels, Sentences, kernels_for
 from dragoman.text.subwords import Subwords
 from dragoman.training.loss import Spread, loss_and_gradients, over_the_others
+from dragoman.training.products import AS_TORCH, Products
 
 # Numbers of rows are multiples of this: the library of products makes a kernel for each shape it meets.
 ROWS = 64
@@ -49,6 +50,7 @@ def loss_and_gradient(
     batch: Batch,
     eps_ls: float,
     spread: Spread = over_the_others,
+    products: Products = AS_TORCH,
 ) -> tuple[Tensor, Tensor]:
     """Summed smoothed loss and nll of a batch; the gradient of the first is written to each parameter's `grad`.
 
@@ -60,6 +62,7 @@ def loss_and_gradient(
         batch: padded, as the model takes it.
         eps_ls: label smoothing.
         spread: how it is spread.
+        products: multiplies the matrices.
     """
     is_token = batch.target_output_ids != Subwords.PAD_ID
     source = _Side.of(batch.source_ids, batch.source_ids != Subwords.PAD_ID)
@@ -71,8 +74,10 @@ def loss_and_gradient(
     in_source = Sentences.of(source.starts, source.starts, causal=False, **widths)
     in_target = Sentences.of(target.starts, target.starts, causal=True, **widths)
     across = Sentences.of(target.starts, source.starts, causal=False, **widths)
-    encoders = [_EncoderPass(kernels, cast(EncoderLayer, layer), in_source) for layer in model.encoder]
-    decoders = [_DecoderPass(kernels, layer, in_target, across) for layer in model.decoder_layers]
+    encoders = [
+        _EncoderPass(kernels, products, cast(EncoderLayer, layer), in_source) for layer in model.encoder
+    ]
+    decoders = [_DecoderPass(kernels, products, layer, in_target, across) for layer in model.decoder_layers]
 
     memory = from_source.forward()
     for encoder in encoders:
@@ -89,6 +94,7 @@ def loss_and_gradient(
         pad_id=Subwords.PAD_ID,
         spread=spread,
         with_gradient=True,
+        products=products,
     )
     assert found.by_hidden is not None
     assert found.by_weight is not None
@@ -203,57 +209,65 @@ class _ResidualPass:
 class _FeedForwardPass:
     """f = max(0, x W_1 + b_1) W_2 + b_2 (3.3, Eq. 2)."""
 
-    def __init__(self, network: FeedForward) -> None:
-        self.network = network
+    def __init__(self, products: Products, network: FeedForward) -> None:
+        self.products, self.network = products, network
 
     def forward(self, x: Tensor) -> Tensor:
         net = self.network
-        self.x, self.a = x, F.linear(x, net.W_1, net.b_1).relu_()
-        return F.linear(self.a, net.W_2, net.b_2)
+        self.x, self.a = x, self.products.forward(x, net.W_1, net.b_1).relu_()
+        return self.products.forward(self.a, net.W_2, net.b_2)
 
     def backward(self, df: Tensor, dx: Tensor) -> Tensor:
-        """dx and the gradient by x, together."""
+        """dx, to which the gradient by x is added."""
         net = self.network
-        torch.mm(df.t(), self.a, out=_gradient(net.W_2))
+        self.products.by_weight(df, self.a, _gradient(net.W_2))
         torch.sum(df, 0, out=_gradient(net.b_2))
-        da = torch.ops.aten.threshold_backward(df @ net.W_2, self.a, 0)
-        torch.mm(da.t(), self.x, out=_gradient(net.W_1))
+        da = torch.ops.aten.threshold_backward(self.products.by_input(df, net.W_2), self.a, 0)
+        self.products.by_weight(da, self.x, _gradient(net.W_1))
         torch.sum(da, 0, out=_gradient(net.b_1))
-        return torch.addmm(dx, da, net.W_1)
+        self.products.add_by_input(dx, da, net.W_1)
+        return dx
 
 
 class _SelfAttentionPass:
     """f = MultiHead(x, x, x) (3.2.2, 3.2.3)."""
 
-    def __init__(self, kernels: Kernels, attention: MultiHeadAttention, sentences: Sentences) -> None:
-        self.kernels, self.attention, self.sentences = kernels, attention, sentences
+    def __init__(
+        self, kernels: Kernels, products: Products, attention: MultiHeadAttention, sentences: Sentences
+    ) -> None:
+        self.kernels, self.products = kernels, products
+        self.attention, self.sentences = attention, sentences
 
     def _split(self, QKV: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         Q, K, V = QKV.split_with_sizes(self.attention.widths(), dim=1)
         return Q, K, V
 
     def forward(self, x: Tensor) -> Tensor:
-        self.x, self.QKV = x, F.linear(x, self.attention.W_QKV)
+        self.x, self.QKV = x, self.products.forward(x, self.attention.W_QKV)
         self.heads, self.weights = self.kernels.packed_forward(self.sentences, *self._split(self.QKV))
-        return F.linear(self.heads, self.attention.W_O)
+        return self.products.forward(self.heads, self.attention.W_O)
 
     def backward(self, df: Tensor, dx: Tensor) -> Tensor:
-        """dx and the gradient by x, together."""
+        """dx, to which the gradient by x is added."""
         attention = self.attention
-        torch.mm(df.t(), self.heads, out=_gradient(attention.W_O))
-        dQKV, d_heads = torch.empty_like(self.QKV), df @ attention.W_O
+        self.products.by_weight(df, self.heads, _gradient(attention.W_O))
+        dQKV, d_heads = torch.empty_like(self.QKV), self.products.by_input(df, attention.W_O)
         self.kernels.packed_backward(
             self.sentences, d_heads, *self._split(self.QKV), self.weights, self._split(dQKV)
         )
-        torch.mm(dQKV.t(), self.x, out=_gradient(attention.W_QKV))
-        return torch.addmm(dx, dQKV, attention.W_QKV)
+        self.products.by_weight(dQKV, self.x, _gradient(attention.W_QKV))
+        self.products.add_by_input(dx, dQKV, attention.W_QKV)
+        return dx
 
 
 class _CrossAttentionPass:
     """f = MultiHead(x, memory, memory) (3.2.2, 3.2.3)."""
 
-    def __init__(self, kernels: Kernels, attention: MultiHeadAttention, sentences: Sentences) -> None:
-        self.kernels, self.attention, self.sentences = kernels, attention, sentences
+    def __init__(
+        self, kernels: Kernels, products: Products, attention: MultiHeadAttention, sentences: Sentences
+    ) -> None:
+        self.kernels, self.products = kernels, products
+        self.attention, self.sentences = attention, sentences
 
     def _split(self, KV: Tensor) -> tuple[Tensor, Tensor]:
         K, V = KV.split_with_sizes(self.attention.widths()[1:], dim=1)
@@ -267,32 +281,36 @@ class _CrossAttentionPass:
     def forward(self, x: Tensor, memory: Tensor) -> Tensor:
         W_Q, W_KV = self._matrices(self.attention.W_QKV)
         self.x, self.memory = x, memory
-        self.Q, self.KV = F.linear(x, W_Q), F.linear(memory, W_KV)
+        self.Q, self.KV = self.products.forward(x, W_Q), self.products.forward(memory, W_KV)
         self.heads, self.weights = self.kernels.packed_forward(self.sentences, self.Q, *self._split(self.KV))
-        return F.linear(self.heads, self.attention.W_O)
+        return self.products.forward(self.heads, self.attention.W_O)
 
     def backward(self, df: Tensor, dx: Tensor, d_memory: Tensor) -> Tensor:
-        """dx and the gradient by x, together; that by the memory is added to `d_memory`."""
+        """dx, to which the gradient by x is added, as that by the memory is to `d_memory`."""
         attention = self.attention
         W_Q, W_KV = self._matrices(attention.W_QKV)
         dW_Q, dW_KV = self._matrices(_gradient(attention.W_QKV))
-        torch.mm(df.t(), self.heads, out=_gradient(attention.W_O))
-        dQ, dKV, d_heads = torch.empty_like(self.Q), torch.empty_like(self.KV), df @ attention.W_O
+        self.products.by_weight(df, self.heads, _gradient(attention.W_O))
+        d_heads = self.products.by_input(df, attention.W_O)
+        dQ, dKV = torch.empty_like(self.Q), torch.empty_like(self.KV)
         self.kernels.packed_backward(
             self.sentences, d_heads, self.Q, *self._split(self.KV), self.weights, (dQ, *self._split(dKV))
         )
-        torch.mm(dQ.t(), self.x, out=dW_Q)
-        torch.mm(dKV.t(), self.memory, out=dW_KV)
-        d_memory.addmm_(dKV, W_KV)
-        return torch.addmm(dx, dQ, W_Q)
+        self.products.by_weight(dQ, self.x, dW_Q)
+        self.products.by_weight(dKV, self.memory, dW_KV)
+        self.products.add_by_input(d_memory, dKV, W_KV)
+        self.products.add_by_input(dx, dQ, W_Q)
+        return dx
 
 
 class _EncoderPass:
     """An encoder layer (3.1)."""
 
-    def __init__(self, kernels: Kernels, layer: EncoderLayer, in_source: Sentences) -> None:
-        self.attention = _SelfAttentionPass(kernels, layer.self_attention, in_source)
-        self.network = _FeedForwardPass(layer.feed_forward)
+    def __init__(
+        self, kernels: Kernels, products: Products, layer: EncoderLayer, in_source: Sentences
+    ) -> None:
+        self.attention = _SelfAttentionPass(kernels, products, layer.self_attention, in_source)
+        self.network = _FeedForwardPass(products, layer.feed_forward)
         self.residual_1 = _ResidualPass(kernels, layer.residual_1)
         self.residual_2 = _ResidualPass(kernels, layer.residual_2)
 
@@ -310,11 +328,16 @@ class _DecoderPass:
     """A decoder layer (3.1)."""
 
     def __init__(
-        self, kernels: Kernels, layer: DecoderLayer, in_target: Sentences, across: Sentences
+        self,
+        kernels: Kernels,
+        products: Products,
+        layer: DecoderLayer,
+        in_target: Sentences,
+        across: Sentences,
     ) -> None:
-        self.attention = _SelfAttentionPass(kernels, layer.self_attention, in_target)
-        self.cross = _CrossAttentionPass(kernels, layer.cross_attention, across)
-        self.network = _FeedForwardPass(layer.feed_forward)
+        self.attention = _SelfAttentionPass(kernels, products, layer.self_attention, in_target)
+        self.cross = _CrossAttentionPass(kernels, products, layer.cross_attention, across)
+        self.network = _FeedForwardPass(products, layer.feed_forward)
         self.residual_1 = _ResidualPass(kernels, layer.residual_1)
         self.residual_2 = _ResidualPass(kernels, layer.residual_2)
         self.residual_3 = _ResidualPass(kernels, layer.residual_3)

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
 from dragoman.native import Kernels, kernels_for
+from dragoman.training.products import AS_TORCH, Products
 
 # Bytes of the logits that exist at once, and of the probabilities in float32 made of them at once on a CPU: these
 # should stay in its cache.
@@ -146,6 +146,7 @@ def loss_and_gradients(
     pad_id: int,
     with_gradient: bool,
     spread: Spread = over_the_others,
+    products: Products = AS_TORCH,
 ) -> LossAndGradients:
     """The loss of `hidden @ weight.T`, block of rows by block of rows, gradients on the way.
 
@@ -168,16 +169,18 @@ def loss_and_gradients(
     true_logits = torch.empty_like(log_Z)
     by_hidden = torch.empty_like(hidden)
     by_weight = torch.zeros(weight.shape if with_gradient else (0,), dtype=wide, device=weight.device)
+    of_rows = torch.empty_like(weight if with_gradient else weight[:0])
     for rows in _blocks(hidden.shape[0], BLOCK_BYTES // (V * hidden.element_size())):
         x = hidden[rows]
-        logits = F.linear(x, weight)
+        logits = products.forward(x, weight)
         true_logits[rows] = logits.gather(-1, targets[rows, None])[:, 0]
         if not with_gradient:
             log_Z[rows] = logits.to(wide).logsumexp(dim=-1)
             continue
         log_Z[rows] = _to_gradient(logits, targets[rows], high)
-        torch.mm(logits, weight, out=by_hidden[rows])
-        by_weight += logits.t() @ x
+        by_hidden[rows] = products.by_input(logits, weight)
+        products.by_weight(logits, x, of_rows)
+        by_weight += of_rows
     if not with_gradient:
         return _summed(log_Z, true_logits, high, low_sum, None, None)
     by_hidden -= low_weights.to(hidden.dtype)

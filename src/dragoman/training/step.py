@@ -28,6 +28,7 @@ from dragoman.training import explicit
 from dragoman.training.learner import Learner
 from dragoman.training.loss import Spread, output_loss, over_the_others
 from dragoman.training.optimizer import FlatAdam
+from dragoman.training.products import AS_TORCH, Products
 from dragoman.training.schedule import Cooldown, Decay, learning_rate
 
 
@@ -108,10 +109,11 @@ def gradient(
     eps_ls: float,
     tokens_at_once: int,
     spread: Spread = over_the_others,
+    products: Products = AS_TORCH,
 ) -> tuple[float, float]:
     """Leaves the gradient of the summed loss in the optimizer; returns the sums of loss and nll."""
     if isinstance(model, Transformer) and (kernels := explicit.serves(model)) is not None:
-        loss_and_gradient = partial(explicit.loss_and_gradient, model, kernels)
+        loss_and_gradient = partial(explicit.loss_and_gradient, model, kernels, products=products)
     else:
         loss_and_gradient = partial(_by_autograd, model, optimizer)
     loss_sum = nll_sum = 0.0
@@ -144,8 +146,14 @@ def update(
     recipe: Recipe,
     step: int,
     cooldown: Cooldown | None = None,
+    products: Products = AS_TORCH,
 ) -> Update:
-    """Update number `step` (from 1) of the model in place; `cooldown` where the rate falls at the run's end.
+    """Update number `step` (from 1) of the model in place.
+
+    Args:
+        model, optimizer, batch, recipe, step: of which, with what, by which rules.
+        cooldown: where the rate falls at the run's end.
+        products: multiplies the matrices of a gradient that is written out (`explicit`).
 
     Raises:
         NonFiniteLoss: the loss or the gradient is infinite or not a number; no weight was changed.
@@ -160,6 +168,7 @@ def update(
         eps_ls=training.eps_ls,
         tokens_at_once=recipe.batch.tokens_at_once,
         spread=rules.spread or over_the_others,
+        products=products,
     )
     norm = optimizer.scale_gradient(1.0 / batch.target_tokens)
     if not (math.isfinite(loss_sum) and math.isfinite(norm)):

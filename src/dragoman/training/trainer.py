@@ -20,13 +20,15 @@ import torch
 from dragoman.bundle import BundleFacts
 from dragoman.data.batches import Batch, BatchLoader, Cursor
 from dragoman.errors import CheckpointError, VocabularyMismatch
+from dragoman.model.transformer import Transformer
 from dragoman.recipe import Recipe
-from dragoman.training import compiled
+from dragoman.training import compiled, explicit
 from dragoman.training.checkpoint import Checkpoint, Place, kernels, save_checkpoint, threads
 from dragoman.training.events import Emit, Ended, Said, Saved, Started, Stepped, Validated, Validating
 from dragoman.training.following import average_for
 from dragoman.training.learner import Learner
 from dragoman.training.loss import over_the_others
+from dragoman.training.products import AS_TORCH, KINDS, Products, faster_by_onednn, pays, shapes_of
 from dragoman.training.schedule import Cooldown, cooldown_due
 from dragoman.training.step import Update, gradient, optimizer_for, update
 from dragoman.training.stopping import StopRequest
@@ -87,6 +89,7 @@ class Trainer:
             threads=threads(),
             kernels=kernels(),
         )
+        self._products = AS_TORCH
         self._saved_step: int | None = None
         self._validated_step: int | None = None
         if resume is not None:
@@ -108,6 +111,8 @@ class Trainer:
         changes: dict[str, object] = {"threads": threads(), "kernels": kernels()}
         if self._cooldown_due(place.step, place.seconds) is None:  # the run is longer now than it was to be
             changes["cooldown"] = None
+        chosen = None if place.kernels != kernels() else place.products or ()
+        changes["products"], self._products = chosen, Products(chosen or ())
         if not self._can_compile:
             changes["compiled"] = None
         elif place.compiled:
@@ -186,9 +191,11 @@ class Trainer:
     def _update(self, batch: Batch, cursor: Cursor, clock: _Clock) -> None:
         if self._can_compile and self.place.compiled is None:
             self._choose_form(batch)
+        if self.place.products is None:
+            self._choose_products()
         began, epoch, step = time.perf_counter(), self.place.epoch, self.place.step + 1
         cooldown = self._cooldown(clock.seconds())
-        done = update(self.model, self.optimizer, batch, self.recipe, step, cooldown)
+        done = update(self.model, self.optimizer, batch, self.recipe, step, cooldown, self._products)
         if self.average is not None:
             self.average.follow(step)
         self._recent.append((time.perf_counter() - began, batch.source_tokens + batch.target_tokens))
@@ -217,6 +224,28 @@ class Trainer:
         chosen = compiled.choose(self.model, once, longest_seconds=longest)
         self.place = self.place.model_copy(update={"compiled": chosen.compiled})
         self.emit(Said(chosen.said))
+
+    def _choose_products(self) -> None:
+        """Which library makes which product of matrices in float32 on a processor."""
+        chosen: list[str] = []
+        if isinstance(self.model, Transformer) and self._may_use_onednn(self.model):
+            shapes, batch = shapes_of(self.model), self.recipe.batch
+            rows = min(batch.target_tokens, batch.tokens_at_once)
+            chosen = faster_by_onednn(shapes, rows, (self.place.kernels,))
+            kinds = len(KINDS) * len(shapes)
+            if chosen:
+                self.emit(
+                    Said(f"{len(chosen)} of {kinds} kinds of products are oneDNN's: faster here, as exact")
+                )
+        self._products = Products(chosen)
+        self.place = self.place.model_copy(update={"products": tuple(chosen)})
+
+    def _may_use_onednn(self, model: Transformer) -> bool:
+        """Where the gradient is written out in float32, and the run is long enough for a measurement."""
+        training, tokens = self.recipe.training, self.recipe.batch.target_tokens
+        here = self.task.device.type == "cpu" and explicit.serves(model) is not None
+        long = pays(model, tokens, training.max_steps, training.max_minutes)
+        return training.precision == "fp32" and here and long
 
     def _cooldown(self, seconds: float) -> Cooldown | None:
         """The cooldown as planned when it began; it then stays as it is, whatever the clock says."""
