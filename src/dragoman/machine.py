@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 # Number formats of weights and activations, by the names recipes and options give them.
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 # How many rows, and how wide: a feed-forward product of a small model.
 _ROWS, _IN, _OUT = 2048, 128, 1024
@@ -39,14 +39,17 @@ def product_rate(dtype: torch.dtype, device: torch.device, *, seconds: float = 0
     return 2.0 * _ROWS * _IN * _OUT * times / run(times)
 
 
-def fast_precision(device: torch.device) -> Literal["fp32", "bf16"]:
-    """bf16 where its products are clearly faster here, else fp32."""
+def fast_precision(device: torch.device) -> Literal["fp32", "bf16", "fp16"]:
+    """bf16 where its products are clearly faster here than those in fp32; on a GPU else fp16 where its are; else fp32."""
+    if _is_clearly_faster(torch.bfloat16, device):
+        return "bf16"
+    return "fp16" if device.type == "cuda" and _is_clearly_faster(torch.float16, device) else "fp32"
+
+
+def _is_clearly_faster(dtype: torch.dtype, device: torch.device) -> bool:
+    """Than fp32."""
     try:  # in turn, and the best of each: a busy neighbor slows a single measurement of either
-        rates = [
-            (product_rate(torch.bfloat16, device), product_rate(torch.float32, device))
-            for _ in range(_ROUNDS)
-        ]
+        rates = [(product_rate(dtype, device), product_rate(torch.float32, device)) for _ in range(_ROUNDS)]
     except RuntimeError:
-        return "fp32"
-    bf16, fp32 = map(max, zip(*rates, strict=True))
-    return "bf16" if bf16 > _WORTH * fp32 else "fp32"
+        return False
+    return max(narrow for narrow, _ in rates) > _WORTH * max(wide for _, wide in rates)

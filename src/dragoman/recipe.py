@@ -99,7 +99,8 @@ class TrainingSection(Section):
         eps_ls: label smoothing.
         max_steps: updates.
         max_minutes: stop after this much training time, whichever comes first; None: no limit.
-        precision: number format of weights and activations; master weights, optimizer and loss are fp32.
+        precision: number format of weights and activations; master weights, optimizer and loss are fp32. In fp16 the loss
+            is scaled for the gradient (`training.loss_scale`).
         seed: of initial weights, order and dropout.
         checkpoint_minutes: a checkpoint at least this often (5.2, 6.1: every 10 minutes).
         checkpoint_steps: a checkpoint every so many steps; None: by minutes alone.
@@ -113,7 +114,7 @@ class TrainingSection(Section):
     eps_ls: Fraction = 0.1
     max_steps: Count = 100_000
     max_minutes: Positive | None = None
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     checkpoint_minutes: Positive = 10.0
     checkpoint_steps: Count | None = None

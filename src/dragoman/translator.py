@@ -46,7 +46,7 @@ from dragoman.variants.parts import for_kernels
 from dragoman.variants.search_rules import SearchRules
 from dragoman.whole_search import search_all
 
-Precision = Literal["fp32", "bf16", "int8", "auto"]
+Precision = Literal["fp32", "bf16", "fp16", "int8", "auto"]
 Engine = Literal["auto", "exact"]
 
 VERBS = {

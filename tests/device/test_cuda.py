@@ -43,7 +43,8 @@ def on(device: str, dtype: torch.dtype) -> tuple[float, dict[str, Tensor]]:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 2e-3), (torch.bfloat16, 0.1)]
+    ("dtype", "tolerance"),
+    [(torch.float64, 1e-9), (torch.float32, 2e-3), (torch.bfloat16, 0.1), (torch.float16, 0.02)],
 )
 def test_loss_and_gradients_are_those_of_the_cpu(dtype, tolerance):
     wanted, want = on("cpu", torch.float64)
@@ -84,7 +85,7 @@ def test_compiled_layers_give_the_same_gradient():
         assert (gradient - other).norm() <= 2e-3 * other.norm().clamp(min=1e-6)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 def test_a_run_learns_and_translates_on_either_device(small_corpus, tmp_path, precision):
     recipe = tiny_recipe().with_changes(
         ["training.max_steps=200", "optimizer.factor=1.0", f"training.precision={precision}"]

@@ -17,7 +17,7 @@ from dragoman.machine import fast_precision
 from dragoman.recipes.named import demo_grammar
 from dragoman.text.grammar.generate import write_corpus
 
-# All limits of this test: some minutes of one core, most of it training, and twice that in the slow one.
+# All limits of this test: two minutes of one core, most of it training, and many times that in the slow ones.
 CHECKPOINTS = 5  # averaged
 TEST_PAIRS = 500
 VOCAB_SIZE = demo_grammar().subwords.vocab_size
@@ -27,14 +27,22 @@ pytestmark = pytest.mark.timeout(2 * PATIENCE_SECONDS)
 
 
 @dataclass(frozen=True)
-class Length:
-    """Of a run, and the share of whole sentences that must come out right after it (90% of the shorter as written)."""
+class Run:
+    """A run, and the share of whole sentences that must come out right after it (nine tenths of what it reached).
+
+    Attributes:
+        updates: its length.
+        wanted_exact: in per cent.
+        sizes: of the model, where they are not the recipe's.
+    """
 
     updates: int
     wanted_exact: float
+    sizes: tuple[str, ...] = ()
 
     def changes(self) -> tuple[str, ...]:
         return (
+            *self.sizes,
             f"training.max_steps={self.updates}",
             "training.max_minutes=none",
             f"training.checkpoint_steps={self.updates // 30}",
@@ -45,9 +53,10 @@ class Length:
         )
 
 
-LENGTHS = [
-    Length(1_500, wanted_exact=75.0),
-    pytest.param(Length(3_000, wanted_exact=95.0), marks=pytest.mark.slow),
+RUNS = [
+    Run(1_500, wanted_exact=75.0, sizes=("model.N=2", "model.d_model=96", "model.d_ff=192")),
+    pytest.param(Run(1_500, wanted_exact=75.0), marks=pytest.mark.slow),
+    pytest.param(Run(3_000, wanted_exact=95.0), marks=pytest.mark.slow),
 ]
 
 
@@ -59,8 +68,10 @@ def command(*arguments: object) -> Ended:
     return result
 
 
-@pytest.mark.parametrize("length", LENGTHS, ids=lambda length: f"{length.updates} updates")
-def test_unseen_combinations_come_out_right(length, tmp_path):
+@pytest.mark.parametrize(
+    "run_of", RUNS, ids=lambda run: f"{run.updates} updates" + (", smaller" if run.sizes else "")
+)
+def test_unseen_combinations_come_out_right(run_of, tmp_path):
     write_corpus(tmp_path, train=GRAMMAR_PAIRS, dev=TEST_PAIRS, test=TEST_PAIRS)
     texts = {
         f"{part}.{side}": tmp_path / f"{part}.{side}"
@@ -72,7 +83,7 @@ def test_unseen_combinations_come_out_right(length, tmp_path):
         *("prepare", texts["train.en"], texts["train.de"], "--out", prepared, "--vocab-size", VOCAB_SIZE),
         *("--dev-source", texts["dev.en"], "--dev-target", texts["dev.de"]),
     )
-    changes = [part for change in length.changes() for part in ("--set", change)]
+    changes = [part for change in run_of.changes() for part in ("--set", change)]
     precision = fast_precision(torch.device("cpu"))
     command(
         *("train", prepared, "--out", run, "--recipe", "demo-grammar", "--precision", precision, *changes)
@@ -87,4 +98,4 @@ def test_unseen_combinations_come_out_right(length, tmp_path):
     assert all(lines)
     result = command("evaluate", out, texts["test.de"], "--json")
     scores = {score["name"]: score["value"] for score in json.loads(result.text)}
-    assert scores["exact match"] >= length.wanted_exact, scores
+    assert scores["exact match"] >= run_of.wanted_exact, scores

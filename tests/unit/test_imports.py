@@ -16,9 +16,9 @@ ROOT = Path(dragoman.__file__).parent
 
 # A module imports from its own entry and from those before it.
 ORDER = [
-    "errors", "paper", "provenance", "text", "data", "download", "native", "remembered", "model", "machine", "variants", "recipe",
-    "standing", "bundle", "training", "search", "predecessors", "whole_search", "fastest", "translator", "scoring",
-    "language", "recipes", "fidelity", "pipeline", "demo", "cli",
+    "errors", "paper", "provenance", "text", "data", "download", "native", "remembered", "model", "machine", "variants",
+    "recipe", "standing", "bundle", "training", "search", "predecessors", "whole_search", "fastest", "translator",
+    "scoring", "language", "recipes", "fidelity", "pipeline", "demo", "cli",
 ]  # fmt: skip
 MODEL_MAY_IMPORT = {"torch", "jaxtyping", "pydantic", "dragoman.model", "dragoman.errors", "dragoman.native"}
 WITHOUT_TORCH = ("errors", "recipe", "text", "scoring")

@@ -42,6 +42,21 @@ def test_bf16_only_where_it_is_clearly_faster(monkeypatch, bf16, chosen):
     assert fast_precision(CPU) == chosen
 
 
+@pytest.mark.parametrize(
+    ("bf16", "fp16", "on_cpu", "on_gpu"),
+    [
+        (0.2, 8.0, "fp32", "fp16"),  # a GPU from before bf16
+        (8.0, 8.5, "bf16", "bf16"),
+        (1.0, 1.1, "fp32", "fp32"),
+    ],
+)
+def test_fp16_only_on_a_gpu_without_products_of_bf16(monkeypatch, bf16, fp16, on_cpu, on_gpu):
+    rates = {torch.float32: 1.0, torch.bfloat16: bf16, torch.float16: fp16}
+    monkeypatch.setattr(machine, "product_rate", lambda dtype, _device: rates[dtype])
+    assert fast_precision(CPU) == on_cpu
+    assert fast_precision(torch.device("cuda")) == on_gpu
+
+
 def test_a_machine_without_bf16(monkeypatch):
     def refuse(dtype: torch.dtype, _device: torch.device) -> float:
         raise RuntimeError("not implemented for bfloat16")

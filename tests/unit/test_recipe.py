@@ -184,7 +184,7 @@ def test_widths_that_were_given_stay():
         ("optimizer.factor=nan", "optimizer.factor"),
         ("search.alpha=nan", "search.alpha"),
         ("search.alpha=11", "search.alpha"),
-        ("training.precision=fp16", "training.precision: it should be 'fp32' or 'bf16'"),
+        ("training.precision=fp8", "training.precision: it should be 'fp32', 'bf16' or 'fp16'"),
         ("training.seed=true", "training.seed"),
         ("training.seed=-1", "training.seed"),
         ("training.seed=9223372036854775808", "training.seed"),

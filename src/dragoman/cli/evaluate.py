@@ -219,8 +219,8 @@ def _evaluate_text(model: str, text: str, *, device: str, precision: SearchPreci
     from dragoman.language.evaluation import evaluate_text
     from dragoman.text.lines import read_units
 
-    if precision not in ("fp32", "bf16"):
-        raise ConfigError(f"--precision {precision} is for translating", cure="take fp32 or bf16")
+    if precision == "int8" or precision == "auto":
+        raise ConfigError(f"--precision {precision} is for translating", cure="take fp32, bf16 or fp16")
     texts = list(read_units(text))
     with counting("score", len(texts)) as tick:
         result = evaluate_text(model, texts, device=device, precision=precision, on_batch=tick)

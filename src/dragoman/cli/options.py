@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 
 import typer
 
-Precision = Literal["fp32", "bf16"]
-SearchPrecision = Literal["fp32", "bf16", "int8", "auto"]
+Precision = Literal["fp32", "bf16", "fp16"]
+SearchPrecision = Literal["fp32", "bf16", "fp16", "int8", "auto"]
 Engine = Literal["auto", "exact"]
 BadBytes = Literal["refuse", "replace"]
 

@@ -33,7 +33,7 @@ from dragoman.translator import Alternative, check_units, usable_device
 from dragoman.variants.decoder_only import DecoderOnly, PromptedDecoder
 from dragoman.variants.search_rules import SearchRules
 
-Precision = Literal["fp32", "bf16"]
+Precision = Literal["fp32", "bf16", "fp16"]
 
 # A search over prompts, given by their numbers and a step function of them.
 _Search = Callable[[StepFunction, list[int]], list[list[Hypothesis]]]

@@ -58,6 +58,7 @@ class Place(Record):
         cooldown: begin and number of updates of the fall of the rate at the run's end, once it is planned.
         compiled: whether layers are compiled; None: not yet chosen.
         products: which matrix products oneDNN makes (`training.products`); None: not yet chosen.
+        loss_scale: factor, and updates since it changed (`training.loss_scale`); None: not in fp16.
     """
 
     step: Count
@@ -75,6 +76,7 @@ class Place(Record):
     cooldown: tuple[Count, Count] | None = None
     compiled: bool | None = None
     products: tuple[str, ...] | None = None
+    loss_scale: tuple[float, Count] | None = None
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ class Stepped:
         loss: smoothed loss a target token of this batch, nats.
         nll: unsmoothed negative log-likelihood a target token of this batch, nats.
         rate: learning rate.
-        gradient_norm: Euclidean norm of the gradient.
+        gradient_norm: Euclidean norm of the gradient; None where it overflowed in fp16 and the update was left out.
         source_tokens, target_tokens: tokens of this batch, without padding.
         seconds: training time so far, of all sessions.
         tokens_per_second: source and target tokens a second, over the last updates.
@@ -55,7 +55,7 @@ class Stepped:
     loss: float
     nll: float
     rate: float
-    gradient_norm: float
+    gradient_norm: float | None
     source_tokens: int
     target_tokens: int
     seconds: float
@@ -159,9 +159,10 @@ class TensorBoard:
                 scalars = {
                     "train/loss": event.loss,
                     "train/learning_rate": event.rate,
-                    "train/gradient_norm": event.gradient_norm,
                     "train/tokens_per_second": event.tokens_per_second,
                 }
+                if event.gradient_norm is not None:
+                    scalars["train/gradient_norm"] = event.gradient_norm
             case Validated():
                 scalars = {"dev/loss": event.loss, "dev/perplexity": event.perplexity}
                 scalars |= {} if event.bleu is None else {"dev/bleu": event.bleu}

@@ -111,13 +111,17 @@ class _OutputLoss(torch.autograd.Function):
             hidden, weight, targets, eps_ls, pad_id=pad_id, spread=spread, with_gradient=with_gradient
         )
         if found.by_hidden is not None and found.by_weight is not None:
-            ctx.save_for_backward(found.by_hidden, found.by_weight.to(weight.dtype))
+            ctx.save_for_backward(found.by_hidden, found.by_weight)
+            ctx.formats = hidden.dtype, weight.dtype
         ctx.mark_non_differentiable(found.nll)
         return found.smoothed, found.nll
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        grads = [grad * upstream[0].to(grad.dtype) for grad in ctx.saved_tensors]
+        grads = [
+            (grad * upstream[0].to(grad.dtype)).to(dtype)
+            for grad, dtype in zip(ctx.saved_tensors, ctx.formats, strict=True)
+        ]
         return (*grads, None, None, None, None, None)
 
 

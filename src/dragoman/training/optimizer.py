@@ -1,4 +1,4 @@
-"""Adam over all weights at once, with float32 masters where the model itself computes in bfloat16.
+"""Adam over all weights at once, with float32 masters where the model itself computes in 16 bits.
 
 Paper: 5.3
 Silent: number formats (masters, moments and the update are float32 whatever the model computes in; float64
@@ -100,6 +100,10 @@ class FlatAdam:
         self._master.grad = None
         if self._weights is not self._master:
             self._weights.copy_(self._master)
+
+    def skip(self) -> None:
+        """Counts an update that was left out, so that Adam's corrections follow the number of the update."""
+        self._state["step"] += 1
 
     def weights(self) -> dict[str, Tensor]:
         """The master weights by name, as views."""

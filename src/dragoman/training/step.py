@@ -27,6 +27,7 @@ from dragoman.text.subwords import Subwords
 from dragoman.training import explicit
 from dragoman.training.learner import Learner
 from dragoman.training.loss import Spread, output_loss, over_the_others
+from dragoman.training.loss_scale import LossScale
 from dragoman.training.optimizer import FlatAdam
 from dragoman.training.products import AS_TORCH, Products
 from dragoman.training.schedule import Cooldown, Decay, learning_rate
@@ -34,12 +35,21 @@ from dragoman.training.schedule import Cooldown, Decay, learning_rate
 
 @dataclass(frozen=True)
 class Update:
-    """What an update measured; losses a target token, in nats."""
+    """What an update measured; losses a target token, in nats.
+
+    Attributes:
+        gradient_norm: not finite where the gradient overflowed in fp16 and no weight was changed.
+    """
 
     loss: float
     nll: float
     rate: float
     gradient_norm: float
+
+    @property
+    def overflowed(self) -> bool:
+        """Whether it was left out."""
+        return not math.isfinite(self.gradient_norm)
 
 
 def optimizer_for(model: nn.Module, recipe: Recipe) -> FlatAdam:
@@ -110,12 +120,16 @@ def gradient(
     tokens_at_once: int,
     spread: Spread = over_the_others,
     products: Products = AS_TORCH,
+    factor: float = 1.0,
 ) -> tuple[float, float]:
-    """Leaves the gradient of the summed loss in the optimizer; returns the sums of loss and nll."""
-    if isinstance(model, Transformer) and (kernels := explicit.serves(model)) is not None:
+    """Leaves the gradient of the summed loss in the optimizer, times `factor`; returns the sums of loss and nll.
+
+    The gradient that is written out (`explicit`) is of number formats that need no factor.
+    """
+    if factor == 1.0 and isinstance(model, Transformer) and (kernels := explicit.serves(model)) is not None:
         loss_and_gradient = partial(explicit.loss_and_gradient, model, kernels, products=products)
     else:
-        loss_and_gradient = partial(_by_autograd, model, optimizer)
+        loss_and_gradient = partial(_by_autograd, model, optimizer, factor)
     loss_sum = nll_sum = 0.0
     cut = list(pieces(batch, tokens_at_once))
     for number, piece in enumerate(cut, start=1):
@@ -127,7 +141,7 @@ def gradient(
 
 
 def _by_autograd(
-    model: Learner, optimizer: FlatAdam, piece: Batch, eps_ls: float, spread: Spread
+    model: Learner, optimizer: FlatAdam, factor: float, piece: Batch, eps_ls: float, spread: Spread
 ) -> tuple[Tensor, Tensor]:
     optimizer.zero_gradient()
     hidden = model.hidden(piece.source_ids, piece.target_input_ids)
@@ -135,7 +149,7 @@ def _by_autograd(
     loss = output_loss(
         hidden, model.output_weight, piece.target_output_ids, eps_ls, pad_id=pad_id, spread=spread
     )
-    loss.smoothed.backward()  # type: ignore[no-untyped-call]
+    (factor * loss.smoothed).backward()  # type: ignore[no-untyped-call]
     return loss.smoothed.detach(), loss.nll
 
 
@@ -147,6 +161,7 @@ def update(
     step: int,
     cooldown: Cooldown | None = None,
     products: Products = AS_TORCH,
+    scale: LossScale | None = None,
 ) -> Update:
     """Update number `step` (from 1) of the model in place.
 
@@ -154,6 +169,7 @@ def update(
         model, optimizer, batch, recipe, step: of which, with what, by which rules.
         cooldown: where the rate falls at the run's end.
         products: multiplies the matrices of a gradient that is written out (`explicit`).
+        scale: in fp16; a gradient that overflows then changes no weight, and is no error while the scale can shrink.
 
     Raises:
         NonFiniteLoss: the loss or the gradient is infinite or not a number; no weight was changed.
@@ -169,9 +185,11 @@ def update(
         tokens_at_once=recipe.batch.tokens_at_once,
         spread=rules.spread or over_the_others,
         products=products,
+        factor=1.0 if scale is None else scale.factor,
     )
-    norm = optimizer.scale_gradient(1.0 / batch.target_tokens)
-    if not (math.isfinite(loss_sum) and math.isfinite(norm)):
+    norm = optimizer.scale_gradient(1.0 / (batch.target_tokens * (1.0 if scale is None else scale.factor)))
+    overflowed = not math.isfinite(norm) and scale is not None and scale.can_shrink
+    if not math.isfinite(loss_sum) or not (math.isfinite(norm) or overflowed):
         raise _not_finite(batch, step, loss_sum, norm)
     if rules.longest_gradient is not None and norm > rules.longest_gradient:
         optimizer.scale_gradient(rules.longest_gradient / norm)
@@ -183,7 +201,10 @@ def update(
         cooldown=cooldown,
         decay=None if rules.decay is None else Decay(rules.decay, training.max_steps),
     )
-    optimizer.step(rate)
+    if overflowed:
+        optimizer.skip()
+    else:
+        optimizer.step(rate)
     return Update(loss_sum / batch.target_tokens, nll_sum / batch.target_tokens, rate, norm)
 
 

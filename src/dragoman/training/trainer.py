@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import cast
 
@@ -28,6 +28,7 @@ from dragoman.training.events import Emit, Ended, Said, Saved, Started, Stepped,
 from dragoman.training.following import average_for
 from dragoman.training.learner import Learner
 from dragoman.training.loss import over_the_others
+from dragoman.training.loss_scale import LossScale
 from dragoman.training.products import AS_TORCH, KINDS, Products, faster_by_onednn, pays, shapes_of
 from dragoman.training.schedule import Cooldown, cooldown_due
 from dragoman.training.step import Update, gradient, optimizer_for, update
@@ -88,6 +89,7 @@ class Trainer:
             plan_digest=task.loader.plan.digest,
             threads=threads(),
             kernels=kernels(),
+            loss_scale=None if (scale := LossScale.of(training.precision)) is None else astuple(scale),
         )
         self._products = AS_TORCH
         self._saved_step: int | None = None
@@ -195,12 +197,18 @@ class Trainer:
             self._choose_products()
         began, epoch, step = time.perf_counter(), self.place.epoch, self.place.step + 1
         cooldown = self._cooldown(clock.seconds())
-        done = update(self.model, self.optimizer, batch, self.recipe, step, cooldown, self._products)
+        scale = None if self.place.loss_scale is None else LossScale(*self.place.loss_scale)
+        done = update(self.model, self.optimizer, batch, self.recipe, step, cooldown, self._products, scale)
         if self.average is not None:
             self.average.follow(step)
         self._recent.append((time.perf_counter() - began, batch.source_tokens + batch.target_tokens))
         self.place = self.place.model_copy(
-            update={"step": step, "epoch": cursor.epoch, "batch": cursor.batch}
+            update={
+                "step": step,
+                "epoch": cursor.epoch,
+                "batch": cursor.batch,
+                "loss_scale": None if scale is None else astuple(scale.after(overflowed=done.overflowed)),
+            }
         )
         self.emit(self._stepped(done, batch, epoch, clock))
 
@@ -268,7 +276,7 @@ class Trainer:
             loss=done.loss,
             nll=done.nll,
             rate=done.rate,
-            gradient_norm=done.gradient_norm,
+            gradient_norm=None if done.overflowed else done.gradient_norm,
             source_tokens=batch.source_tokens,
             target_tokens=batch.target_tokens,
             seconds=clock.seconds(),

@@ -28,6 +28,7 @@ from dragoman.search import length, task
 from dragoman.training import explicit, loss, step
 from dragoman.training.loss import Spread
 from dragoman.training.optimizer import FlatAdam
+from dragoman.training.products import Products
 
 Patch = pytest.MonkeyPatch
 
@@ -152,10 +153,12 @@ def mean_of_means(patch: Patch) -> Parts:
         eps_ls: float,
         tokens_at_once: int,
         spread: Spread,
+        products: Products,
+        factor: float,
     ) -> tuple[float, float]:
         cut = list(step.pieces(batch, tokens_at_once))
         for number, piece in enumerate(cut, start=1):
-            smoothed, nll = step._by_autograd(model, optimizer, piece, eps_ls, spread)
+            smoothed, nll = step._by_autograd(model, optimizer, factor, piece, eps_ls, spread)
             for parameter in model.parameters():
                 assert parameter.grad is not None
                 parameter.grad.mul_(batch.target_tokens / len(cut) / piece.target_tokens)
