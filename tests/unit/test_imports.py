@@ -144,3 +144,17 @@ def test_loading_a_model_imports_no_compiler_of_torch():
     found = run(code)
     assert found.stderr == ""
     assert not {"sympy", "torch._dynamo"} & set(found.stdout.split()), found.stdout
+
+
+def test_measuring_a_recipe_and_training_import_no_compiler_of_torch():
+    """Two seconds of every command that begins a run or shows a recipe: `torch.optim.Optimizer` brings it in."""
+    found = run(
+        "import sys, torch\n"
+        "from dragoman.fidelity.measure import measure\n"
+        "from dragoman.recipes.named import tiny\n"
+        "assert measure(tiny()).banner('tiny')\n"
+        "print(*sys.modules)\n"
+    )
+    assert found.stderr == ""
+    assert "dragoman.training.step" in found.stdout.split()
+    assert not {"sympy", "torch._dynamo"} & set(found.stdout.split())

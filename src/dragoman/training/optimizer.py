@@ -54,13 +54,9 @@ class FlatAdam:
         for buffer in model.buffers():
             if buffer.is_floating_point():
                 buffer.data = buffer.data.to(dtype)
-        self._adam = torch.optim.Adam([self._master], betas=(beta_1, beta_2), eps=epsilon, fused=True)
-        self._state = {
-            "step": torch.zeros((), dtype=torch.float32, device=values.device),  # where the kernel wants it
-            "exp_avg": torch.zeros_like(values),
-            "exp_avg_sq": torch.zeros_like(values),
-        }
-        self._adam.state[self._master] = self._state
+        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+        self._step = torch.zeros((), dtype=torch.float32, device=values.device)  # where the kernel wants it
+        self._first, self._second = torch.zeros_like(values), torch.zeros_like(values)
 
     def zero_gradient(self) -> None:
         """Before each backward pass that adds to what is there."""
@@ -93,17 +89,32 @@ class FlatAdam:
         return float(self._total.norm())
 
     def step(self, rate: float) -> None:
-        """One update of all weights with the gathered gradient."""
-        self._adam.param_groups[0]["lr"] = rate
-        self._master.grad = self._total
-        self._adam.step()
-        self._master.grad = None
+        """One update of all weights with the gathered gradient.
+
+        By the kernel of `torch.optim.Adam(fused=True)`; making that class costs a process seconds of imports.
+        """
+        self._step += 1
+        torch._fused_adam_(
+            [self._master],
+            [self._total],
+            [self._first],
+            [self._second],
+            [],
+            [self._step],
+            lr=rate,
+            beta1=self.beta_1,
+            beta2=self.beta_2,
+            eps=self.epsilon,
+            weight_decay=0.0,
+            amsgrad=False,
+            maximize=False,
+        )
         if self._weights is not self._master:
             self._weights.copy_(self._master)
 
     def skip(self) -> None:
         """Counts an update that was left out, so that Adam's corrections follow the number of the update."""
-        self._state["step"] += 1
+        self._step += 1
 
     def weights(self) -> dict[str, Tensor]:
         """The master weights by name, as views."""
@@ -119,8 +130,8 @@ class FlatAdam:
 
     def moments(self) -> dict[str, Tensor]:
         """Adam's moments as `first.NAME` and `second.NAME`, as views."""
-        first = {f"first.{p.name}": p.of(self._state["exp_avg"]) for p in self._slices}
-        return first | {f"second.{p.name}": p.of(self._state["exp_avg_sq"]) for p in self._slices}
+        first = {f"first.{p.name}": p.of(self._first) for p in self._slices}
+        return first | {f"second.{p.name}": p.of(self._second) for p in self._slices}
 
     @torch.no_grad()
     def load(self, weights: dict[str, Tensor], moments: dict[str, Tensor], steps: int) -> None:
@@ -128,7 +139,7 @@ class FlatAdam:
         self.set_weights(weights)
         for name, view in self.moments().items():
             view.copy_(moments[name])
-        self._state["step"].fill_(steps)
+        self._step.fill_(steps)
 
 
 def _layout(model: nn.Module) -> tuple[list[_Slice], list[nn.Parameter]]:

@@ -186,39 +186,27 @@ def test_adams_constants_are_those_of_the_recipe(beta_1, beta_2, epsilon):
     assert (adam.form, adam.decay) == ("Adam", "none")
 
 
-def with_torch(monkeypatch: pytest.MonkeyPatch, make: Any) -> None:
-    """Another optimizer of torch inside FlatAdam."""
-    monkeypatch.setattr(torch.optim, "Adam", make)
-
-
 def test_weights_that_decay(monkeypatch):
-    with_torch(monkeypatch, lambda weights, **rule: torch.optim.AdamW(weights, weight_decay=0.01, **rule))
+    def decaying(*state: Any, weight_decay: float, **rule: Any) -> None:
+        assert weight_decay == 0.0
+        torch._fused_adamw_(*state, weight_decay=0.01, **rule)
+
+    monkeypatch.setattr(torch, "_fused_adam_", decaying)
     adam = probes.adam_measured(model_of(), base())
     assert (adam.decay, adam.beta_2) == ("some", pytest.approx(0.98))
 
 
 def test_epsilon_inside_the_root_and_no_correction_are_not_adam(monkeypatch):
-    def uncorrected(weights: list[Tensor], *, betas: Any, eps: float, fused: bool) -> Any:
-        ours = torch.optim.Optimizer.__subclasses__()
-        assert ours
-        return Uncorrected(weights, {"lr": 1.0, "betas": betas, "eps": eps})
+    def uncorrected(*state: Any, lr: float, beta1: float, beta2: float, eps: float, **_rest: Any) -> None:
+        """Adam without the correction of its moments' beginnings."""
+        weights, gradients, firsts, seconds, *_ = state
+        for weight, gradient, first, second in zip(weights, gradients, firsts, seconds, strict=True):
+            first.lerp_(gradient, 1 - beta1)
+            second.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
+            weight -= lr * first / (second.sqrt() + eps)
 
-    with_torch(monkeypatch, uncorrected)
+    monkeypatch.setattr(torch, "_fused_adam_", uncorrected)
     assert probes.adam_measured(model_of(), base()).form == "another than Adam"
-
-
-class Uncorrected(torch.optim.Optimizer):
-    """Adam without the correction of its moments' beginnings."""
-
-    @torch.no_grad()
-    def step(self, closure: Any = None) -> None:
-        for group in self.param_groups:
-            beta_1, beta_2 = group["betas"]
-            for weight in group["params"]:
-                state = self.state[weight]
-                state["exp_avg"].lerp_(weight.grad, 1 - beta_1)
-                state["exp_avg_sq"].mul_(beta_2).addcmul_(weight.grad, weight.grad, value=1 - beta_2)
-                weight -= group["lr"] * state["exp_avg"] / (state["exp_avg_sq"].sqrt() + group["eps"])
 
 
 @pytest.mark.parametrize(("warmup", "factor"), [(1, 1.0), (60, 0.5), (4_000, 2.0), (16_000, 1.0)])

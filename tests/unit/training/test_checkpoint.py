@@ -78,7 +78,7 @@ def test_weights_moments_and_place_come_back(tmp_path, facts, optimizer):
     opened.load_into(other)
     for key, value in (optimizer.weights() | optimizer.moments()).items():
         assert torch.equal(value, (other.weights() | other.moments())[key]), key
-    assert float(other._state["step"]) == 12.0
+    assert float(other._step) == 12.0
 
 
 def test_saving_what_was_loaded_gives_the_same_files(tmp_path, facts, optimizer):

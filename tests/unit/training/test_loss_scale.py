@@ -76,7 +76,7 @@ class One:
         return {n: t.clone() for n, t in (self.optimizer.weights() | self.optimizer.moments()).items()}
 
     def adams_count(self) -> float:
-        return float(self.optimizer._state["step"])
+        return float(self.optimizer._step)
 
     def update(self, step: int, scale: LossScale | None):
         return update(self.model, self.optimizer, self.batch, self.recipe, step, scale=scale)

@@ -216,4 +216,4 @@ def test_the_count_of_updates_lies_where_the_weights_do():
     with torch.device("meta"):
         model = nn.Linear(2, 2)
     flat = FlatAdam(model, torch.float32, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
-    assert flat._state["step"].device.type == "meta"
+    assert flat._step.device.type == "meta"
