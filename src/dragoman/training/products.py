@@ -28,8 +28,8 @@ WORTH = 1.2  # oneDNN must be faster by this
 ROUNDS = 5  # the quickest of each counts
 MOST_ROWS = 2_048  # measured with
 AS_EXACT = 4.0  # times the other's error, for sums are made in another order; in bf16 it would be thousands
-# Operations of a run from which on the measurement is worth its seconds: ten minutes of a slow machine.
-PAYS_FROM_OPERATIONS = 6e13
+# Operations of a run from which on the measurement is worth its seconds: four minutes of a slow machine.
+PAYS_FROM_OPERATIONS = 2.4e13
 SLOW_MACHINE = 1e11  # operations a second
 
 

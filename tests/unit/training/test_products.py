@@ -127,7 +127,7 @@ def test_an_update_asks_for_no_other_shape(small_corpus, tmp_path, monkeypatch):
         (4_000, 100_000, None, True),
         (4_000, 100, None, False),
         (4_000, 100_000, 1.0, False),  # it will be over before
-        (4_000, 100_000, 10.0, True),
+        (4_000, 100_000, 5.0, True),
         (4_000, 100, 1000.0, False),
     ],
 )
