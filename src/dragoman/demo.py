@@ -19,7 +19,8 @@ from dragoman.errors import ConfigError, DragomanError
 from dragoman.machine import fast_precision
 from dragoman.pipeline import Evaluation, evaluate, train
 from dragoman.recipe import Recipe
-from dragoman.recipes.named import demo, demo_grammar, laptop, quick, with_minutes
+from dragoman.recipes.choose import for_minutes
+from dragoman.recipes.named import demo, demo_grammar, with_minutes
 from dragoman.text.grammar.generate import write_corpus
 from dragoman.text.lines import read_units
 from dragoman.training.allocator import tune_process
@@ -141,8 +142,8 @@ def run_demo(
     place = usable_device(device)
     _make_place(out)
     data = _data(out, download=download, grammar=grammar, seed=seed, say=say)
-    recipe = demo_grammar() if data.name == "grammar" else _for_captions(max_minutes)
-    recipe = _adapted(recipe, max_minutes=max_minutes, seed=seed, precision=fast_precision(place))
+    precision = fast_precision(place)
+    recipe = demo_grammar() if data.name == "grammar" else demo()
     corpus = prepare(
         data.train[0],
         data.train[1],
@@ -155,6 +156,10 @@ def run_demo(
         seed=seed,
     )
     say(corpus.report.rstrip("\n"))
+    if data.name != "grammar":
+        minutes = recipe.training.max_minutes if max_minutes is None else max_minutes
+        recipe, _ = for_minutes(minutes, corpus, place, precision)
+    recipe = _adapted(recipe, max_minutes=max_minutes, seed=seed, precision=precision)
     began = time.monotonic()
     run = train(corpus, out / "run", recipe=recipe, device=device, on_event=on_event)
     seconds = time.monotonic() - began
@@ -178,13 +183,6 @@ def _make_place(out: Path) -> None:
             shutil.rmtree(out / name, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
     (out / _MARK).write_text("Made by `dragoman demo`, which may replace it.\n", encoding="utf-8")
-
-
-def _for_captions(max_minutes: float | None) -> Recipe:
-    """The recipe tuned for about so many minutes."""
-    if max_minutes is None or 7.0 < max_minutes < 18.0:
-        return demo()
-    return quick() if max_minutes <= 7.0 else laptop()
 
 
 def _adapted(recipe: Recipe, *, max_minutes: float | None, seed: int, precision: str) -> Recipe:

@@ -161,12 +161,25 @@ def test_an_empty_directory_will_do(tmp_path, monkeypatch):
     assert everything_in(tmp_path) == ["demo.txt"]
 
 
-@pytest.mark.parametrize(
-    ("minutes", "name"),
-    [(None, "demo"), (10.0, "demo"), (7.0, "quick"), (1.0, "quick"), (18.0, "laptop"), (60.0, "laptop")],
-)
-def test_captions_are_learned_by_the_recipe_for_the_minutes(minutes, name):
-    assert demo._for_captions(minutes).name == name
+@pytest.mark.parametrize(("minutes", "asked"), [(None, 9.75), (0.02, 0.02)])
+def test_captions_are_learned_by_the_recipe_for_the_minutes_on_this_machine(
+    tmp_path, monkeypatch, minutes, asked
+):
+    write_multi30k(tmp_path / "data" / "multi30k" / "raw")
+    monkeypatch.setenv(demo.DATA_VARIABLE, str(tmp_path / "data"))
+    calls = []
+
+    def for_minutes(minutes, corpus, device, precision):
+        calls.append((minutes, len(corpus.train), device.type, precision))
+        return demo.demo().with_changes(["training.max_steps=2", "optimizer.warmup_steps=7"]), 1.0
+
+    monkeypatch.setattr(demo, "for_minutes", for_minutes)
+    monkeypatch.setattr(demo, "fast_precision", lambda _device: "fp32")
+    result = run_demo(tmp_path / "out", max_minutes=minutes, seed=4, say=lambda _: None)
+    assert calls == [(asked, 100, "cpu", "fp32")]
+    recipe = Recipe.from_file(result.out / "run" / "recipe.toml")
+    assert (recipe.optimizer.warmup_steps, recipe.training.seed) == (7, 4)
+    assert recipe.training.max_minutes == asked
 
 
 @pytest.mark.parametrize("minutes", [0.0, -1.0, float("nan"), float("inf")])

@@ -2,7 +2,8 @@
 
 Paper: none (infrastructure)
 The rule: by pairs of training text and by device. On a CPU under 200,000 pairs: quick, demo or laptop, which differ in
-dropout, by the passes over the text that the minutes (30 unless given) allow on this machine; above, small. On a GPU:
+dropout, by the passes over the text that the minutes (30 unless given) allow on this machine, with smaller batches where
+those are few updates; above, small. On a GPU:
 tiny under 50,000, small under 1 million, base above. Of one text: lm. Number format: bf16 where this machine is clearly
 faster in it, fp16 where a GPU is that in fp16 alone.
 """
@@ -19,7 +20,7 @@ from dragoman.data.prepared import PreparedCorpus
 from dragoman.machine import fast_precision
 from dragoman.model.config import ModelConfig
 from dragoman.recipe import Recipe
-from dragoman.recipes.named import base, demo, laptop, lm, quick, small, tiny, with_minutes
+from dragoman.recipes.named import base, demo, laptop, lm, quick, small, tiny, with_minutes, with_updates
 from dragoman.training.loss_scale import LossScale
 from dragoman.training.step import optimizer_for, update
 from dragoman.variants.parts import build
@@ -47,7 +48,7 @@ def choose_recipe(
     if device.type == "cuda":
         recipe = tiny() if pairs < 50_000 else small() if pairs < 1_000_000 else base()
     elif pairs < 200_000:
-        recipe, passes = _for_minutes(max_minutes, corpus, device, precision)
+        recipe, passes = for_minutes(max_minutes, corpus, device, precision)
         reason += f", {passes:,.0f} passes over them in {recipe.training.max_minutes:g} minutes"
     else:
         recipe = small()
@@ -67,16 +68,21 @@ def choose_language_model(
     return Choice(recipe, reason, minutes / 60.0)
 
 
-def _for_minutes(
+def for_minutes(
     minutes: float | None, corpus: PreparedCorpus, device: torch.device, precision: str
 ) -> tuple[Recipe, float]:
-    """Quick, demo or laptop, with these minutes, and the passes over the text that they allow."""
+    """Quick, demo or laptop, with these minutes, and the passes over the text that they allow on this machine.
+
+    Where there will be few updates the recipe is changed to make more of them (`with_updates`).
+    """
     recipe = with_precision(laptop(), precision)
     minutes = recipe.training.max_minutes if minutes is None else minutes
     assert minutes is not None
-    passes = pairs_a_second(recipe, corpus, device) * 60.0 * minutes / max(1, len(corpus.train))
+    pairs = pairs_a_second(recipe, corpus, device) * 60.0 * minutes
+    passes = pairs / max(1, len(corpus.train))
     chosen = quick() if passes < DEMO_PASSES else demo() if passes < LAPTOP_PASSES else laptop()
-    return with_minutes(chosen, minutes), passes
+    updates = pairs / pairs_an_update(chosen, corpus)
+    return with_updates(with_minutes(chosen, minutes), updates), passes
 
 
 def _where(device: torch.device) -> str:
@@ -93,11 +99,16 @@ def with_precision(recipe: Recipe, precision: str) -> Recipe:
 
 def expected_hours(recipe: Recipe, corpus: PreparedCorpus, device: torch.device) -> float:
     """Hours to the recipe's last update, from the rate of a few real updates of its model here; rough."""
-    S, T = mean_lengths(corpus)
-    pairs_an_update = min(recipe.batch.source_tokens / S, recipe.batch.target_tokens / T)
-    hours = pairs_an_update * recipe.training.max_steps / pairs_a_second(recipe, corpus, device) / 3600.0
+    pairs = pairs_an_update(recipe, corpus) * recipe.training.max_steps
+    hours = pairs / pairs_a_second(recipe, corpus, device) / 3600.0
     limit = recipe.training.max_minutes
     return hours if limit is None else min(hours, limit / 60.0)
+
+
+def pairs_an_update(recipe: Recipe, corpus: PreparedCorpus) -> float:
+    """Pairs of the corpus's mean length in a batch."""
+    S, T = mean_lengths(corpus)
+    return min(recipe.batch.source_tokens / S, recipe.batch.target_tokens / T)
 
 
 def mean_lengths(corpus: PreparedCorpus) -> tuple[int, int]:

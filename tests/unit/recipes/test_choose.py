@@ -10,7 +10,7 @@ import torch
 
 from dragoman.recipes import choose
 from dragoman.recipes.choose import choose_recipe, expected_hours
-from dragoman.recipes.named import base, demo, laptop, quick, small, tiny
+from dragoman.recipes.named import base, demo, laptop, quick, small, tiny, with_minutes, with_updates
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
@@ -81,14 +81,25 @@ def test_the_number_format_is_the_faster_one_and_nothing_else_changes(rate, monk
     ("minutes", "recipe"),
     [(10.0, quick()), (13.0, demo()), (29.0, demo()), (31.0, laptop()), (600.0, laptop())],
 )
-def test_dropout_by_the_passes_that_the_minutes_allow(rate, minutes, recipe):
+def test_dropout_by_the_passes_that_the_minutes_allow(rate, monkeypatch, minutes, recipe):
     """6,000 pairs at 100 a second: a pass a minute."""
+    monkeypatch.setattr(choose, "with_updates", lambda recipe, _updates: recipe)
     choice = choose_recipe(corpus_of(6_000), CPU, max_minutes=minutes)
     assert choice.recipe == recipe.with_changes(
         [f"training.max_minutes={minutes}", f"training.checkpoint_minutes={minutes / 40}"]
     )
     assert choice.reason.endswith(f", {minutes:.0f} passes over them in {minutes:g} minutes")
     assert choice.expected_hours <= minutes / 60
+
+
+@pytest.mark.parametrize("minutes", [10.0, 22.0, 24.0, 60.0])
+def test_few_updates_are_made_more(rate, minutes):
+    """100 pairs a second, 2,048 tokens of 30 an update: 88 updates a minute."""
+    recipe = choose_recipe(corpus_of(6_000), CPU, max_minutes=minutes).recipe
+    updates = 60 * minutes * 100 / (2_048 / 30)
+    plain = with_minutes(quick() if minutes < 12 else demo() if minutes < 30 else laptop(), minutes)
+    assert recipe == with_updates(plain, updates)
+    assert (recipe == plain) is (updates >= 2_000)
 
 
 def test_passes_are_counted_at_the_faster_rate(rate, monkeypatch):

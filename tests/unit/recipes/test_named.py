@@ -11,7 +11,18 @@ from dragoman.errors import ConfigError
 from dragoman.model.config import ModelConfig
 from dragoman.model.count import count_parameters
 from dragoman.recipes import named
-from dragoman.recipes.named import all_recipes, base, big, big_en_fr, recipe_named
+from dragoman.recipes.named import (
+    all_recipes,
+    base,
+    big,
+    big_en_fr,
+    demo,
+    laptop,
+    quick,
+    recipe_named,
+    with_updates,
+)
+from dragoman.training.schedule import learning_rate
 
 # The paper's numbers, written down apart: 3.1-3.3, 5.1-5.4, 6.1 and Table 3.
 PAPER = {
@@ -102,3 +113,24 @@ def test_an_unknown_name_is_met_with_those_there_are():
         recipe_named("bsae")
     assert "no recipe 'bsae'" in caught.value.what
     assert all(recipe.name in caught.value.cure for recipe in all_recipes())
+
+
+@pytest.mark.parametrize("recipe", [quick(), demo(), laptop()], ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize("updates", [10.0, 200.0, 840.0, 1_999.0])
+def test_few_updates_are_doubled_and_the_rate_rises_sooner_to_the_same_height(recipe, updates):
+    changed = with_updates(recipe, updates)
+    for name in ("source_tokens", "target_tokens", "tokens_at_once"):
+        assert getattr(changed.batch, name) == getattr(recipe.batch, name) // 2
+    assert changed.optimizer.warmup_steps <= max(100, 0.4 * updates)
+    heights = [
+        learning_rate(rule.warmup_steps, d_model=256, warmup_steps=rule.warmup_steps, factor=rule.factor)
+        for rule in (recipe.optimizer, changed.optimizer)
+    ]
+    assert heights[1] == pytest.approx(heights[0], rel=0.01)
+    same = ("model", "subwords", "training", "search", "departures")
+    assert all(getattr(changed, part) == getattr(recipe, part) for part in same)
+
+
+@pytest.mark.parametrize("updates", [2_000.0, 5_000.0])
+def test_with_enough_updates_a_recipe_is_as_it_is(updates):
+    assert with_updates(demo(), updates) == demo()
