@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import os
 import shutil
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ from dragoman.recipes.named import demo, demo_grammar, with_minutes
 from dragoman.text.grammar.generate import write_corpus
 from dragoman.text.lines import read_units
 from dragoman.training.allocator import tune_process
-from dragoman.training.events import Event
+from dragoman.training.events import Ended, Event
 from dragoman.translator import usable_device
 
 DATA_VARIABLE = "DRAGOMAN_DATA"
@@ -160,9 +159,16 @@ def run_demo(
         minutes = recipe.training.max_minutes if max_minutes is None else max_minutes
         recipe, _ = for_minutes(minutes, corpus, place, precision)
     recipe = _adapted(recipe, max_minutes=max_minutes, seed=seed, precision=precision)
-    began = time.monotonic()
-    run = train(corpus, out / "run", recipe=recipe, device=device, on_event=on_event)
-    seconds = time.monotonic() - began
+    seconds = 0.0
+
+    def told(event: Event) -> None:
+        nonlocal seconds
+        if isinstance(event, Ended):
+            seconds = event.seconds
+        if on_event is not None:
+            on_event(event)
+
+    run = train(corpus, out / "run", recipe=recipe, device=device, on_event=told)
     if run.model is None:
         raise DemoStopped(
             "the demonstration was stopped before its model was ready; what was trained is saved",

@@ -154,7 +154,9 @@ def train(
         _check_place(where, resume=resume)  # what another has written before it let go
         every = chosen.training.log_steps
         logs: list[Emit] = [
-            open_logs.enter_context(closing(JsonLines(where / EVENTS_FILE, every_steps=every)))
+            open_logs.enter_context(
+                closing(JsonLines(where / EVENTS_FILE, every_steps=every, anew=not resume))
+            )
         ]
         if tensorboard:
             board = TensorBoard(where / "tensorboard", every_steps=every)

@@ -100,7 +100,7 @@ class TrainingSection(Section):
         max_steps: updates.
         max_minutes: stop after this much training time, whichever comes first; None: no limit.
         precision: number format of weights and activations; master weights, optimizer and loss are fp32. In fp16 the loss
-            is scaled for the gradient (`training.loss_scale`).
+            is scaled for the gradient.
         seed: of initial weights, order and dropout.
         checkpoint_minutes: a checkpoint at least this often (5.2, 6.1: every 10 minutes).
         checkpoint_steps: a checkpoint every so many steps; None: by minutes alone.

@@ -602,6 +602,11 @@ def usable_device(name: str) -> torch.device:
     except RuntimeError:
         known = "cpu, cuda, cuda:1, mps"
         raise ConfigError(f"device {name!r} is none of {known}", cure="use --device cpu") from None
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise ConfigError(
+            f"device {name!r} cannot be used: this PyTorch or this machine has no MPS",
+            cure="use --device cpu",
+        )
     try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:

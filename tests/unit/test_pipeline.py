@@ -220,6 +220,9 @@ def test_a_wrong_device_and_a_wrong_corpus(corpus, tmp_path):
         train(corpus, tmp_path / "run", recipe=SHORT, device="cuda:99")
     with pytest.raises(ConfigError, match="device 'gpu' is none of cpu, cuda"):
         train(corpus, tmp_path / "run", recipe=SHORT, device="gpu")
+    if not torch.backends.mps.is_available():
+        with pytest.raises(ConfigError, match="has no MPS"):
+            train(corpus, tmp_path / "run", recipe=SHORT, device="mps")
     with pytest.raises(DataError, match="not a prepared corpus"):
         train(tmp_path, tmp_path / "run", recipe=SHORT)
     assert not (tmp_path / "run").exists()

@@ -36,7 +36,7 @@ def average(
     written = run(checkpoints[0] if one_run else checkpoints, out, last=last, overwrite=overwrite)
     names = read_manifest(written).averaged
     if last is not None and len(names) < last:
-        say(f"note: the run has no more than {len(names)} checkpoints, not {last}")
+        say(f"note: the run has {len(names)} to average, not {last}")
     if (apart := different_runs(checkpoints)) is not None:
         say(
             f"warning: these are of different runs ({apart}): the mean of two runs' weights is seldom a good model"

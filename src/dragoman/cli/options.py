@@ -79,4 +79,4 @@ def tell_of_compiling() -> None:
     from dragoman.cli.talk import say
 
     if native.will_compile():
-        say("compiling kernels for this processor: some seconds, once")
+        say("compiling kernels for this processor, once: up to a minute or two")

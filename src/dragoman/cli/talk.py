@@ -5,6 +5,8 @@ Paper: none (infrastructure)
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,8 +14,19 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+
+class Talk(Console):
+    """A console whose reader may go: what was asked for is done all the same, and nobody is told."""
+
+    def on_broken_pipe(self) -> None:
+        """Rich would end the process here, in the middle of a training step."""
+        self.quiet = True
+        with contextlib.suppress(OSError):  # where standard error is no file
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
 # Nothing in a text or a file name is an instruction to the console: no markup, no `:names:` of pictures.
-stderr = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+stderr = Talk(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def say(text: str) -> None:

@@ -6,6 +6,7 @@ Paper: none (infrastructure)
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from torch import Tensor
 
 from dragoman.errors import CheckpointError
 
+_UMASK = os.umask(0)  # can only be read by setting it
+os.umask(_UMASK)
 COPY_AGAIN = "copy the model again, or use another checkpoint"  # the cure of what is damaged
 
 
@@ -30,6 +33,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str,
         save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, path, metadata)
     except SafetensorError as error:
         raise OSError(None, str(error), str(path)) from error
+    path.chmod(0o666 & ~_UMASK)  # it is written for its owner alone, unlike the files beside it
 
 
 def read_tensors(path: Path, *, expected: Mapping[str, tuple[int, ...]]) -> dict[str, Tensor]:

@@ -2,8 +2,8 @@
 
 Paper: none (infrastructure)
 The rule: by pairs of training text and by device. On a CPU under 200,000 pairs: quick, demo or laptop, which differ in
-dropout, by the passes over the text that the minutes (30 unless given) allow on this machine, with smaller batches where
-those are few updates; above, small. On a GPU:
+dropout, by the passes over the text that the minutes (30 unless given) allow on this machine, whose rate rises for a
+shorter time where those are few updates; above, small. On a GPU:
 tiny under 50,000, small under 1 million, base above. Of one text: lm. Number format: bf16 where this machine is clearly
 faster in it, fp16 where a GPU is that in fp16 alone.
 """
@@ -73,7 +73,7 @@ def for_minutes(
 ) -> tuple[Recipe, float]:
     """Quick, demo or laptop, with these minutes, and the passes over the text that they allow on this machine.
 
-    Where there will be few updates the recipe is changed to make more of them (`with_updates`).
+    Where there will be few updates the rate rises for a shorter time (`with_updates`).
     """
     recipe = with_precision(laptop(), precision)
     minutes = recipe.training.max_minutes if minutes is None else minutes

@@ -26,7 +26,7 @@ from dragoman.variants.departures import DecoderOnly, Departure, EncoderOnly
 
 _TINY = ModelShape(N=4, d_model=128, d_ff=256, h=4)
 CHECKPOINTS = 40  # of a run that minutes limit
-FEW_UPDATES, LEAST_WARMUP = 2_000, 100
+LEAST_WARMUP = 50
 
 
 def base() -> Recipe:
@@ -139,23 +139,14 @@ def with_minutes(recipe: Recipe, minutes: float) -> Recipe:
 def with_updates(recipe: Recipe, updates: float) -> Recipe:
     """A recipe of minutes where a machine makes about so many updates in them.
 
-    Under 2,000 the batch is halved, so that there are twice as many, and the rate rises over a fifth of them at most, to
-    the height that it has in the recipe.
+    The rate rises over a quarter of them at most, to the height that it has in the recipe.
     """
-    if updates >= FEW_UPDATES:
+    rule = recipe.optimizer
+    warmup_steps = max(LEAST_WARMUP, int(updates / 4))
+    if warmup_steps >= rule.warmup_steps:
         return recipe
-    rule, batch = recipe.optimizer, recipe.batch
-    warmup_steps = min(rule.warmup_steps, max(LEAST_WARMUP, int(2 * updates / 5)))
     factor = rule.factor * (warmup_steps / rule.warmup_steps) ** 0.5
-    return recipe.with_changes(
-        [
-            f"batch.source_tokens={batch.source_tokens // 2}",
-            f"batch.target_tokens={batch.target_tokens // 2}",
-            f"batch.tokens_at_once={batch.tokens_at_once // 2}",
-            f"optimizer.warmup_steps={warmup_steps}",
-            f"optimizer.factor={factor:.3g}",
-        ]
-    )
+    return recipe.with_changes([f"optimizer.warmup_steps={warmup_steps}", f"optimizer.factor={factor:.3g}"])
 
 
 def _of_minutes(name: str, description: str, minutes: float, *, P_drop: float) -> Recipe:

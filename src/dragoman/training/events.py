@@ -48,6 +48,7 @@ class Stepped:
         source_tokens, target_tokens: tokens of this batch, without padding.
         seconds: training time so far, of all sessions.
         tokens_per_second: source and target tokens a second, over the last updates.
+        loss_scale: the factor of this update's loss, in fp16.
     """
 
     step: int
@@ -60,6 +61,7 @@ class Stepped:
     target_tokens: int
     seconds: float
     tokens_per_second: float
+    loss_scale: float | None = None
 
 
 @dataclass(frozen=True)
@@ -119,8 +121,8 @@ Emit = Callable[[Event], None]
 class JsonLines:
     """Writes events as JSON, one a line: every validation, checkpoint and end, and each n-th update."""
 
-    def __init__(self, path: Path, *, every_steps: int) -> None:
-        self._stream = path.open("a", encoding="utf-8", newline="\n", buffering=1)
+    def __init__(self, path: Path, *, every_steps: int, anew: bool = False) -> None:
+        self._stream = path.open("w" if anew else "a", encoding="utf-8", newline="\n", buffering=1)
         self._every = every_steps
 
     def __call__(self, event: Event) -> None:

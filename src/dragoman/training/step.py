@@ -224,5 +224,5 @@ def _not_finite(batch: Batch, step: int, loss: float, norm: float) -> NonFiniteL
         where=f"batch of {len(pairs)} pairs (numbers {shown}), {batch.source_tokens} source and "
         f"{batch.target_tokens} target tokens, longest {batch.source_ids.shape[1]} and "
         f"{batch.target_output_ids.shape[1]}",
-        cure="go on from the last checkpoint with a lower optimizer.factor or more optimizer.warmup_steps",
+        cure="start a new run with a lower optimizer.factor or more optimizer.warmup_steps; what was saved is good",
     )

@@ -210,7 +210,7 @@ class Trainer:
                 "loss_scale": None if scale is None else astuple(scale.after(overflowed=done.overflowed)),
             }
         )
-        self.emit(self._stepped(done, batch, epoch, clock))
+        self.emit(self._stepped(done, batch, epoch, clock, scale))
 
     @property
     def _can_compile(self) -> bool:
@@ -243,7 +243,10 @@ class Trainer:
             kinds = len(KINDS) * len(shapes)
             if chosen:
                 self.emit(
-                    Said(f"{len(chosen)} of {kinds} kinds of products are oneDNN's: faster here, as exact")
+                    Said(
+                        f"{len(chosen)} of {kinds} kinds of matrix products are made by oneDNN, which was measured to "
+                        "be faster here and as exact"
+                    )
                 )
         self._products = Products(chosen)
         self.place = self.place.model_copy(update={"products": tuple(chosen)})
@@ -268,7 +271,9 @@ class Trainer:
             share, step, seconds, max_steps=training.max_steps, max_minutes=training.max_minutes
         )
 
-    def _stepped(self, done: Update, batch: Batch, epoch: int, clock: _Clock) -> Stepped:
+    def _stepped(
+        self, done: Update, batch: Batch, epoch: int, clock: _Clock, scale: LossScale | None
+    ) -> Stepped:
         seconds, tokens = map(sum, zip(*self._recent, strict=True))
         return Stepped(
             step=self.place.step,
@@ -281,6 +286,7 @@ class Trainer:
             target_tokens=batch.target_tokens,
             seconds=clock.seconds(),
             tokens_per_second=tokens / max(seconds, 1e-9),
+            loss_scale=None if scale is None else scale.factor,
         )
 
     def _checkpoint_due(self, seconds_since: float) -> bool:

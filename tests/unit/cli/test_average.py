@@ -32,7 +32,7 @@ def test_the_last_checkpoints_of_a_run(lab, tmp_path):
 
 def test_fewer_checkpoints_than_asked_for_is_told(lab, tmp_path):
     told = done("average", lab.run, "--last", 99, "--out", tmp_path / "m").err.splitlines()
-    assert told[0] == "note: the run has no more than 2 checkpoints, not 99"
+    assert told[0] == "note: the run has 2 to average, not 99"
 
 
 def test_checkpoints_by_name(lab, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import resource
 import signal
@@ -195,6 +196,17 @@ def test_a_reader_that_has_gone_is_no_news():
     with os.fdopen(writing, "wb") as stream:
         result = finish(start("recipe", "show", "base", stdout=stream))
     assert (result.code, result.err) == (141, "")
+
+
+def test_when_the_reader_of_messages_has_gone_the_work_is_done_all_the_same(lab, tmp_path):
+    reading, writing = os.pipe()
+    os.close(reading)
+    train = ("train", lab.prepared, "--out", tmp_path / "run", "--recipe", lab.recipe, "--max-steps", 4)
+    with os.fdopen(writing, "wb") as stream:
+        result = finish(start(*train, "--json", stderr=stream))
+    assert result.code == 0
+    assert json.loads(result.text)["reason"] == "steps"
+    assert (tmp_path / "run" / "model" / "model.safetensors").is_file()
 
 
 def test_output_is_utf8_in_any_locale(tmp_path):

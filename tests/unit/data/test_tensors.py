@@ -35,6 +35,12 @@ def test_round_trip(path):
     assert read_metadata(path) == {"key": "value"}
 
 
+def test_whoever_may_read_the_files_beside_it_may_read_it(path):
+    beside = path.with_name("beside")
+    beside.write_text("", encoding="utf-8")
+    assert path.stat().st_mode == beside.stat().st_mode
+
+
 def test_views_are_written_as_what_they_show(tmp_path):
     flat = torch.arange(12.0)
     write_tensors(tmp_path / "v", {"x": flat[2:8].view(2, 3), "y": flat[::5], "z": flat.view(3, 4).T})

@@ -86,6 +86,10 @@ def test_a_line_is_there_at_once_and_a_second_log_goes_on_after_it(tmp_path):
     second(stepped(2))
     second.close()
     assert [entry["step"] for entry in read(path)] == [1, 2]
+    anew = JsonLines(path, every_steps=1, anew=True)
+    anew(stepped(3))
+    anew.close()
+    assert [entry["step"] for entry in read(path)] == [3]
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])

@@ -156,6 +156,9 @@ def test_a_run_that_overflows_and_is_stopped_goes_on_as_it_would_have(small_corp
     norms = [event.gradient_norm for event in events if isinstance(event, Stepped)]
     assert None in norms, "nothing overflowed: the test shows nothing"
     assert any(norm is not None for norm in norms)
+    factors = [event.loss_scale for event in events if isinstance(event, Stepped)]
+    for norm, factor, following in zip(norms, factors, factors[1:], strict=False):
+        assert (following == factor / 2) is (norm is None)
     run(small_corpus, tmp_path / "parts", steps=5)
     again = run(small_corpus, tmp_path / "parts", steps=14, resume=True)
     assert again.place.loss_scale == whole.place.loss_scale

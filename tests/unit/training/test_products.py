@@ -268,7 +268,7 @@ def test_a_run_by_it_learns_the_same_and_goes_on_as_it_would_have(
     names = every(shapes_of(whole.model))
     assert sorted(whole.place.products) == sorted(names)
     (event,) = [event for event in said if isinstance(event, Said)]
-    assert event.text.startswith(f"{len(names)} of {len(names)} kinds of products are oneDNN's")
+    assert event.text.startswith(f"{len(names)} of {len(names)} kinds of matrix products are made by oneDNN")
 
     trainer(small_corpus, tmp_path / "halves", [], steps=3).run(StopRequest())
     times = len(all_by_onednn)
