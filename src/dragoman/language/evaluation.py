@@ -13,6 +13,7 @@ from dragoman.errors import DataError
 from dragoman.language.loading import load
 from dragoman.language.masked import Known, MaskedLanguageModel
 from dragoman.language.model import LanguageModel, Precision
+from dragoman.machine import DTYPES
 from dragoman.scoring.perplexity import masked_scores, perplexities
 from dragoman.scoring.score import Score
 from dragoman.text.subwords import Subwords
@@ -64,6 +65,9 @@ def evaluate_text(
         else _of_masked(model, texts, tell)
     )
     made_with = f"|departures:{'; '.join(model.departures)}" if model.departures else ""
+    format_name = next((name for name, dtype in DTYPES.items() if dtype == model.model.dtype), "fp32")
+    if format_name != "fp32":
+        made_with += f"|products:{format_name}"
     signed = tuple(replace(score, signature=score.signature + made_with) for score in scores)
     return TextEvaluation(signed, model.standing)
 

@@ -2,9 +2,9 @@
 
 Paper: none (infrastructure)
 
-The sources beside this file are compiled with the compiler of the system (some seconds) into the user's cache, once for
-each processor and version. Where there is no compiler, or DRAGOMAN_NATIVE is 0, `kernels()` is None and PyTorch does
-the same steps. Each kernel has its equivalent in PyTorch and a test that holds them together.
+The sources beside this file are compiled with the compiler of the system (a quarter of a minute) into the user's cache,
+once for each processor and version. Where there is no compiler, or DRAGOMAN_NATIVE is 0, `kernels()` is None and PyTorch
+does the same steps. Each kernel has its equivalent in PyTorch and a test that holds them together.
 """
 
 from __future__ import annotations

@@ -49,6 +49,13 @@ def test_a_masked_one_from_its_directory(masked_run):
     assert told[-1] == len(TEXTS)
 
 
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_the_number_format_is_in_the_signature(lm_run, precision):
+    signature = evaluate_text(lm_run, ["one two"], precision=precision).scores[0].signature
+    assert ("products:" in signature) is (precision != "fp32")
+    assert precision == "fp32" or signature.endswith(f"|products:{precision}")
+
+
 def test_what_has_no_such_score(one_text, lm_run, tmp_path):
     translator = write_random_bundle(tmp_path / "m", tiny_facts(one_text))
     with pytest.raises(ConfigError, match="this model translates") as caught:
