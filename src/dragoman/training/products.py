@@ -90,15 +90,18 @@ def named(kind: str, d_out: int, d_in: int) -> str:
 
 def shapes_of(model: Transformer) -> list[tuple[int, int]]:
     """(d_out, d_in) of the matrices that a gradient which is written out multiplies by."""
-    shapes = [tuple(model.output_weight.shape)]
+    shapes = {(model.output_weight.shape[0], model.output_weight.shape[1])}
     for layer in (*model.encoder, *model.decoder_layers):
         for name, weight in layer.named_parameters():
-            if weight.dim() == 2:
-                shapes.append(tuple(weight.shape))
-                if name == "cross_attention.W_QKV":  # queries are of other rows than keys and values
-                    width = layer.cross_attention.widths()[0]
-                    shapes[-1:] = [(width, weight.shape[1]), (weight.shape[0] - width, weight.shape[1])]
-    return sorted(set(shapes))  # type: ignore[arg-type]
+            if weight.dim() != 2:
+                continue
+            d_out, d_in = weight.shape
+            parts = [d_out]
+            if name == "cross_attention.W_QKV":  # queries are of other rows than keys and values
+                of_queries = layer.cross_attention.widths()[0]
+                parts = [of_queries, d_out - of_queries]
+            shapes |= {(part, d_in) for part in parts}
+    return sorted(shapes)
 
 
 def pays(model: Transformer, tokens: int, updates: int, minutes: float | None) -> bool:

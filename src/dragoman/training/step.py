@@ -175,6 +175,7 @@ def update(
         NonFiniteLoss: the loss or the gradient is infinite or not a number; no weight was changed.
     """
     training, rules = recipe.training, recipe.training_rules
+    factor = 1.0 if scale is None else scale.factor
     torch.manual_seed(_seed(training.seed, step))
     model.train()
     loss_sum, nll_sum = gradient(
@@ -185,9 +186,9 @@ def update(
         tokens_at_once=recipe.batch.tokens_at_once,
         spread=rules.spread or over_the_others,
         products=products,
-        factor=1.0 if scale is None else scale.factor,
+        factor=factor,
     )
-    norm = optimizer.scale_gradient(1.0 / (batch.target_tokens * (1.0 if scale is None else scale.factor)))
+    norm = optimizer.scale_gradient(1.0 / (batch.target_tokens * factor))
     overflowed = not math.isfinite(norm) and scale is not None and scale.can_shrink
     if not math.isfinite(loss_sum) or not (math.isfinite(norm) or overflowed):
         raise _not_finite(batch, step, loss_sum, norm)
