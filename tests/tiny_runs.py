@@ -233,6 +233,11 @@ def quick_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests that make many runs: nothing is forced to the disk, which no test can see anyway, and how a recipe stands
     to the paper, which takes longer than all updates of so small a run, is measured once for runs with the same one.
     """
+    make_runs_quick(monkeypatch)
+
+
+def make_runs_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `quick_runs`, for what is made before a test begins."""
     monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
     monkeypatch.setattr(pipeline, "measure", _measured_once)
 

@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 from departing import EACH, FEWER, SECTIONS, SERVED
-from tiny_runs import last_checkpoint, logged, make_task, state_digests, terminate_at, tiny_recipe
+from tiny_runs import (
+    last_checkpoint,
+    logged,
+    make_runs_quick,
+    make_task,
+    state_digests,
+    terminate_at,
+    tiny_recipe,
+)
 
 from dragoman.bundle import open_bundle, read_manifest
 from dragoman.data.batches import Cursor
@@ -39,7 +47,9 @@ def recipe_with(name: str, *changes: str) -> Recipe:
 def run(request, small_corpus, tmp_path_factory) -> Path:
     """A finished run of six updates with these departures; not to be changed."""
     out = tmp_path_factory.mktemp("departing") / "run"
-    assert train(small_corpus, out, recipe=recipe_with(request.param)).reason == "steps"
+    with pytest.MonkeyPatch.context() as patch:
+        make_runs_quick(patch)
+        assert train(small_corpus, out, recipe=recipe_with(request.param)).reason == "steps"
     return out
 
 
