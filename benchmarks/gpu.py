@@ -32,7 +32,6 @@ from dragoman.search.beam import beam_search
 from dragoman.search.options import SearchOptions
 from dragoman.text.subwords import Subwords
 from dragoman.training.compiled import compile_layers
-from dragoman.training.loss_scale import LossScale
 from dragoman.training.step import optimizer_for, update
 
 VOCABULARY = 37_000
@@ -85,7 +84,7 @@ def trained(
     for step in range(1, updates + 4):
         wait(device)
         began = time.perf_counter()
-        update(model, optimizer, batch, recipe, step, scale=LossScale.of(precision))
+        update(model, optimizer, batch, recipe, step)
         wait(device)
         seconds.append(time.perf_counter() - began)
     middle = statistics.median(seconds[3:])
@@ -149,7 +148,7 @@ def main() -> None:
     training, decoding = [], {}
     forms = (False, True) if device.type == "cuda" else (False,)
     for size in given.sizes:
-        for precision in ("bf16", "fp16", "fp32"):
+        for precision in ("bf16", "fp32"):
             for compiled in forms:
                 row = trained(
                     size, precision, given.tokens, given.updates, given.peak, device, compiled=compiled

@@ -17,7 +17,6 @@ from dragoman.download import MULTI30K, fetch_files
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.machine import fast_precision
 from dragoman.pipeline import Evaluation, evaluate, train
-from dragoman.recipe import Recipe
 from dragoman.recipes.choose import for_minutes
 from dragoman.recipes.named import demo, demo_grammar, with_minutes
 from dragoman.text.grammar.generate import write_corpus
@@ -142,7 +141,8 @@ def run_demo(
     _make_place(out)
     data = _data(out, download=download, grammar=grammar, seed=seed, say=say)
     precision = fast_precision(place)
-    recipe = demo_grammar() if data.name == "grammar" else demo()
+    on_grammar = data.name == "grammar"
+    recipe = demo_grammar() if on_grammar else demo()
     corpus = prepare(
         data.train[0],
         data.train[1],
@@ -155,10 +155,12 @@ def run_demo(
         seed=seed,
     )
     say(corpus.report.rstrip("\n"))
-    if data.name != "grammar":
+    if not on_grammar:
         minutes = recipe.training.max_minutes if max_minutes is None else max_minutes
         recipe, _ = for_minutes(minutes, corpus, place, precision)
-    recipe = _adapted(recipe, max_minutes=max_minutes, seed=seed, precision=precision)
+    elif max_minutes is not None:
+        recipe = with_minutes(recipe, max_minutes)
+    recipe = recipe.with_changes([f"training.seed={seed}", f"training.precision={precision}"])
     seconds = 0.0
 
     def told(event: Event) -> None:
@@ -189,11 +191,6 @@ def _make_place(out: Path) -> None:
             shutil.rmtree(out / name, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
     (out / _MARK).write_text("Made by `dragoman demo`, which may replace it.\n", encoding="utf-8")
-
-
-def _adapted(recipe: Recipe, *, max_minutes: float | None, seed: int, precision: str) -> Recipe:
-    recipe = recipe if max_minutes is None else with_minutes(recipe, max_minutes)
-    return recipe.with_changes([f"training.seed={seed}", f"training.precision={precision}"])
 
 
 def _data(out: Path, *, download: bool, grammar: bool, seed: int, say: Callable[[str], None]) -> DemoData:

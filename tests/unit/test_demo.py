@@ -17,6 +17,7 @@ from dragoman.demo import DemoStopped, run_demo
 from dragoman.download import DataSet
 from dragoman.errors import ConfigError, DataError
 from dragoman.recipe import Recipe
+from dragoman.recipes.named import with_minutes
 from dragoman.training.events import Ended, Stepped
 from dragoman.translator import Translator
 
@@ -171,7 +172,8 @@ def test_captions_are_learned_by_the_recipe_for_the_minutes_on_this_machine(
 
     def for_minutes(minutes, corpus, device, precision):
         calls.append((minutes, len(corpus.train), device.type, precision))
-        return demo.demo().with_changes(["training.max_steps=2", "optimizer.warmup_steps=7"]), 1.0
+        recipe = demo.demo().with_changes(["training.max_steps=2", "optimizer.warmup_steps=7"])
+        return with_minutes(recipe, minutes), 1.0
 
     monkeypatch.setattr(demo, "for_minutes", for_minutes)
     monkeypatch.setattr(demo, "fast_precision", lambda _device: "fp32")

@@ -29,7 +29,7 @@ from dragoman.training.following import average_for
 from dragoman.training.learner import Learner
 from dragoman.training.loss import over_the_others
 from dragoman.training.loss_scale import LossScale
-from dragoman.training.products import AS_TORCH, KINDS, Products, faster_by_onednn, pays, shapes_of
+from dragoman.training.products import KINDS, Products, faster_by_onednn, pays, shapes_of
 from dragoman.training.schedule import Cooldown, cooldown_due
 from dragoman.training.step import Update, gradient, optimizer_for, update
 from dragoman.training.stopping import StopRequest
@@ -91,7 +91,6 @@ class Trainer:
             kernels=kernels(),
             loss_scale=None if (scale := LossScale.of(training.precision)) is None else astuple(scale),
         )
-        self._products = AS_TORCH
         self._saved_step: int | None = None
         self._validated_step: int | None = None
         if resume is not None:
@@ -113,8 +112,7 @@ class Trainer:
         changes: dict[str, object] = {"threads": threads(), "kernels": kernels()}
         if self._cooldown_due(place.step, place.seconds) is None:  # the run is longer now than it was to be
             changes["cooldown"] = None
-        chosen = None if place.kernels != kernels() else place.products or ()
-        changes["products"], self._products = chosen, Products(chosen or ())
+        changes["products"] = None if place.kernels != kernels() else place.products or ()
         if not self._can_compile:
             changes["compiled"] = None
         elif place.compiled:
@@ -197,8 +195,9 @@ class Trainer:
             self._choose_products()
         began, epoch, step = time.perf_counter(), self.place.epoch, self.place.step + 1
         cooldown = self._cooldown(clock.seconds())
+        products = Products(self.place.products or ())
         scale = None if self.place.loss_scale is None else LossScale(*self.place.loss_scale)
-        done = update(self.model, self.optimizer, batch, self.recipe, step, cooldown, self._products, scale)
+        done = update(self.model, self.optimizer, batch, self.recipe, step, cooldown, products, scale)
         if self.average is not None:
             self.average.follow(step)
         self._recent.append((time.perf_counter() - began, batch.source_tokens + batch.target_tokens))
@@ -248,7 +247,6 @@ class Trainer:
                         "be faster here and as exact"
                     )
                 )
-        self._products = Products(chosen)
         self.place = self.place.model_copy(update={"products": tuple(chosen)})
 
     def _may_use_onednn(self, model: Transformer) -> bool:
