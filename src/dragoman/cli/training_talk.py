@@ -13,9 +13,10 @@ from rich.progress import BarColumn, Progress, TextColumn
 from dragoman.cli.talk import is_watched, minutes_and_seconds, say, stderr
 
 if TYPE_CHECKING:
-    from dragoman.training.events import Ended, Event, Started, Stepped, Validated, Validating
+    from dragoman.training.events import Ended, Event, Saved, Started, Stepped, Validated, Validating
 
 PLAIN_SECONDS = 15.0  # between progress lines where there is no bar
+SAVED_SECONDS = 60.0  # of training, between lines of checkpoints; a short run saves more often than one wants to read
 
 
 class TrainingTalk:
@@ -25,6 +26,9 @@ class TrainingTalk:
         self._limits: Started | None = None
         self._began_at = (0, 0.0)  # step and seconds of the first update seen
         self._said_at = float("-inf")
+        self._seconds = 0.0  # of training, at the last update seen
+        self._saved: Saved | None = None  # the last checkpoint, if it has not been told
+        self._saved_at = float("-inf")
         self._progress = (
             Progress(TextColumn("{task.description}"), BarColumn(), console=stderr, transient=True)
             if is_watched()
@@ -61,22 +65,33 @@ class TrainingTalk:
             case events.Validated():
                 say(_validation_text(event))
             case events.Saved():
-                say(f"step {event.step:,}: saved {event.name}")
+                self._saved = event
+                if self._seconds - self._saved_at >= SAVED_SECONDS:
+                    self._say_saved()
             case events.Said():
                 say(event.text)
             case events.Ended():
+                self._say_saved()
                 say(_ending_text(event))
+
+    def _say_saved(self) -> None:
+        if self._saved is not None:
+            say(f"step {self._saved.step:,}: saved {self._saved.name}")
+            self._saved, self._saved_at = None, self._seconds
 
     def _stepped(self, event: Stepped) -> None:
         if self._limits is None:
             return
+        self._seconds = event.seconds
         if self._began_at == (0, 0.0):
             self._began_at = (event.step, event.seconds)
         done, left = self._done_and_left(event, self._limits)
         text = (
             f"step {event.step:,}  epoch {event.epoch + 1}  loss {event.loss:.3f}  "
-            f"{event.tokens_per_second:,.0f} tokens/s  left {minutes_and_seconds(left) if left is not None else '?'}"
+            f"{event.tokens_per_second:,.0f} tokens/s"
         )
+        if left is not None:
+            text += f"  left {minutes_and_seconds(left)}"
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, description=text, completed=done)
         elif event.seconds - self._said_at >= PLAIN_SECONDS:

@@ -79,7 +79,25 @@ def test_a_validation_is_told_when_it_begins(capsys):
 def test_a_run_that_went_on_is_timed_from_where_it_did(capsys):
     lines = said([started(step=50), stepped(51, 500.0), stepped(61, 520.0)], capsys)
     assert lines[-1].endswith("left 1:18")
-    assert lines[2].endswith("left ?")
+    assert lines[2].endswith("tokens/s")  # nothing is known yet of what is left
+
+
+def test_checkpoints_are_told_at_most_once_a_minute_and_the_last_one_always(capsys):
+    events = [started()]
+    for step in range(1, 14):
+        events += [stepped(step, 15.0 * step), Saved(step, f"step-{step}")]
+    lines = said([*events, Ended(13, "steps", 195.0)], capsys)
+    told = [line for line in lines if "saved" in line]
+    assert told == [f"step {step}: saved step-{step}" for step in (1, 5, 9, 13)]
+    assert len([line for line in lines if "loss" in line]) == 13
+
+
+def test_the_last_checkpoint_is_told_before_the_end(capsys):
+    events = [started(), stepped(1, 1.0), Saved(1, "step-1"), stepped(2, 2.0), Saved(2, "step-2")]
+    assert said([*events, Ended(2, "signal", 2.0)], capsys)[-2:] == [
+        "step 2: saved step-2",
+        "training ended after 2 updates and 0:02: stopped by a signal; saved",
+    ]
 
 
 @pytest.mark.parametrize(
