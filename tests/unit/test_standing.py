@@ -46,7 +46,7 @@ def test_base_is_as_published():
 
 DEPARTURES = {
     **dict.fromkeys(
-        ("quick", "demo", "laptop"),
+        ("brief", "quick", "demo", "laptop"),
         "architecture as published, recipe optimizer.cooldown 0.6 (paper 0.0, 5.3)",
     ),
     "demo-grammar": "architecture as published, recipe optimizer.cooldown 0.3 (paper 0.0, 5.3)",

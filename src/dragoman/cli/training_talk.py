@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dragoman.training.events import Ended, Event, Saved, Started, Stepped, Validated, Validating
 
 PLAIN_SECONDS = 15.0  # between progress lines where there is no bar
-SAVED_SECONDS = 60.0  # of training, between lines of checkpoints; a short run saves more often than one wants to read
+SAVED_SECONDS = 60.0  # of training, between lines of checkpoints, of which a short run makes many
 
 
 class TrainingTalk:

@@ -2,10 +2,10 @@
 
 Paper: none (infrastructure)
 The rule: by pairs of training text and by device. On a CPU under 200,000 pairs: quick, demo or laptop, which differ in
-dropout, by the passes over the text that the minutes (30 unless given) allow on this machine, whose rate rises for a
-shorter time where those are few updates; above, small. On a GPU:
-tiny under 50,000, small under 1 million, base above. Of one text: lm. Number format: bf16 where this machine is clearly
-faster in it, fp16 where a GPU is that in fp16 alone.
+dropout, by the passes over the text that the minutes (30 unless given) allow on this machine; brief, a smaller model,
+where these are few passes and few updates; the rate rises for a shorter time where there are few updates. Above, small.
+On a GPU: tiny under 50,000, small under 1 million, base above. Of one text: lm. Number format: bf16 where this machine
+is clearly faster in it, fp16 where a GPU is that in fp16 alone.
 """
 
 from __future__ import annotations
@@ -20,13 +20,25 @@ from dragoman.data.prepared import PreparedCorpus
 from dragoman.machine import fast_precision
 from dragoman.model.config import ModelConfig
 from dragoman.recipe import Recipe
-from dragoman.recipes.named import base, demo, laptop, lm, quick, small, tiny, with_minutes, with_updates
+from dragoman.recipes.named import (
+    base,
+    brief,
+    demo,
+    laptop,
+    lm,
+    quick,
+    small,
+    tiny,
+    with_minutes,
+    with_updates,
+)
 from dragoman.training.loss_scale import LossScale
 from dragoman.training.step import optimizer_for, update
 from dragoman.variants.parts import build
 
 # Passes over the text from which on more dropout learns more.
 DEMO_PASSES, LAPTOP_PASSES = 12, 30
+QUICK_UPDATES = 2_000  # from which on a deeper model learns more than a smaller one does of more text
 TRIAL_TOKENS = 2_048  # a side: enough to keep every core busy, few enough to be over in a moment
 
 
@@ -71,17 +83,23 @@ def choose_language_model(
 def for_minutes(
     minutes: float | None, corpus: PreparedCorpus, device: torch.device, precision: str
 ) -> tuple[Recipe, float]:
-    """Quick, demo or laptop, with these minutes, and the passes over the text that they allow on this machine.
+    """Brief, quick, demo or laptop, with these minutes, and the passes over the text that they allow on this machine.
 
     Where there will be few updates the rate rises for a shorter time (`with_updates`).
     """
-    recipe = with_precision(laptop(), precision)
-    minutes = recipe.training.max_minutes if minutes is None else minutes
+    minutes = laptop().training.max_minutes if minutes is None else minutes
     assert minutes is not None
-    pairs = pairs_a_second(recipe, corpus, device) * 60.0 * minutes
-    passes = pairs / max(1, len(corpus.train))
+    seconds = 60.0 * minutes
+
+    def passes_and_updates(recipe: Recipe) -> tuple[float, float]:
+        pairs = seconds * pairs_a_second(with_precision(recipe, precision), corpus, device)
+        return pairs / max(1, len(corpus.train)), pairs / pairs_an_update(recipe, corpus)
+
+    passes, updates = passes_and_updates(laptop())
     chosen = quick() if passes < DEMO_PASSES else demo() if passes < LAPTOP_PASSES else laptop()
-    updates = pairs / pairs_an_update(chosen, corpus)
+    if passes < DEMO_PASSES and updates < QUICK_UPDATES:
+        chosen = brief()
+        passes, updates = passes_and_updates(chosen)
     return with_updates(with_minutes(chosen, minutes), updates), passes
 
 

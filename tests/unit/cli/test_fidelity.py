@@ -20,7 +20,7 @@ def test_the_papers_recipes_depart_in_nothing(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "share"), [("quick", 0.6), ("laptop", 0.6), ("demo", 0.6), ("demo-grammar", 0.3)]
+    ("name", "share"), [("brief", 0.6), ("quick", 0.6), ("laptop", 0.6), ("demo", 0.6), ("demo-grammar", 0.3)]
 )
 def test_the_demonstrations_depart_in_one_thing(name, share):
     lines = done("fidelity", name).lines

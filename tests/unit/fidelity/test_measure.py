@@ -16,7 +16,7 @@ from dragoman.standing import _FIELDS, Finding, standing
 from dragoman.text.subwords import Subwords
 
 DEPARTURES = {
-    **{name: ["optimizer.cooldown 0.6 (paper 0.0, 5.3)"] for name in ("quick", "demo", "laptop")},
+    **{name: ["optimizer.cooldown 0.6 (paper 0.0, 5.3)"] for name in ("brief", "quick", "demo", "laptop")},
     "demo-grammar": ["optimizer.cooldown 0.3 (paper 0.0, 5.3)"],
 }
 ONE_STACK = ("lm", "masked-lm")  # what is found of these is in `test_one_stack`

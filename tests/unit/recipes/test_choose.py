@@ -8,9 +8,22 @@ import numpy as np
 import pytest
 import torch
 
+from dragoman.model.config import ModelConfig
+from dragoman.model.count import count_parameters
 from dragoman.recipes import choose
 from dragoman.recipes.choose import choose_recipe, expected_hours
-from dragoman.recipes.named import base, demo, laptop, quick, small, tiny, with_minutes, with_updates
+from dragoman.recipes.named import (
+    base,
+    brief,
+    demo,
+    laptop,
+    quick,
+    recipe_named,
+    small,
+    tiny,
+    with_minutes,
+    with_updates,
+)
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
@@ -32,11 +45,13 @@ def corpus_of(pairs: int, **lengths: int):
 
 @pytest.fixture
 def rate(monkeypatch):
-    """A machine that trains on 100 pairs a second in fp32, and on twice as many in bf16 if asked to."""
+    """A machine that trains on 100 pairs a second in fp32, on twice as many in bf16, and on thrice those of `brief`."""
     measured = {"fp32": 100.0, "bf16": 200.0}
-    monkeypatch.setattr(
-        choose, "pairs_a_second", lambda recipe, _corpus, _device: measured[recipe.training.precision]
-    )
+
+    def pairs_a_second(recipe, _corpus, _device):
+        return measured[recipe.training.precision] * (3.0 if recipe.model == brief().model else 1.0)
+
+    monkeypatch.setattr(choose, "pairs_a_second", pairs_a_second)
     monkeypatch.setattr(choose, "fast_precision", lambda _device: "fp32")
     return measured
 
@@ -48,7 +63,7 @@ def rate(monkeypatch):
         (CPU, 6_000, "laptop"),  # 180,000 pairs in half an hour: 30 times
         (CPU, 6_100, "demo"),
         (CPU, 15_000, "demo"),  # 12 times
-        (CPU, 15_100, "quick"),
+        (CPU, 15_100, "quick"),  # 2,637 updates
         (CPU, 199_999, "quick"),
         (CPU, 200_000, "small"),
         (CPU, 50_000_000, "small"),
@@ -79,7 +94,7 @@ def test_the_number_format_is_the_faster_one_and_nothing_else_changes(rate, monk
 
 @pytest.mark.parametrize(
     ("minutes", "recipe"),
-    [(10.0, quick()), (13.0, demo()), (29.0, demo()), (31.0, laptop()), (600.0, laptop())],
+    [(13.0, demo()), (29.0, demo()), (31.0, laptop()), (600.0, laptop())],
 )
 def test_dropout_by_the_passes_that_the_minutes_allow(rate, monkeypatch, minutes, recipe):
     """6,000 pairs at 100 a second: a pass a minute."""
@@ -92,14 +107,45 @@ def test_dropout_by_the_passes_that_the_minutes_allow(rate, monkeypatch, minutes
     assert choice.expected_hours <= minutes / 60
 
 
-@pytest.mark.parametrize("minutes", [10.0, 26.0, 29.0, 60.0])
+@pytest.mark.parametrize("minutes", [13.0, 26.0, 29.0, 60.0])
 def test_the_rate_rises_sooner_where_there_are_few_updates(rate, minutes):
     """100 pairs a second, 2,048 tokens of 30 an update: 88 updates a minute."""
     recipe = choose_recipe(corpus_of(6_000), CPU, max_minutes=minutes).recipe
     updates = 60 * minutes * 100 / (2_048 / 30)
-    plain = with_minutes(quick() if minutes < 12 else demo() if minutes < 30 else laptop(), minutes)
+    plain = with_minutes(demo() if minutes < 30 else laptop(), minutes)
     assert recipe == with_updates(plain, updates)
     assert (recipe == plain) is (updates >= 2_400)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "minutes", "name"),
+    [
+        (6_000, 11.9, "brief"),  # 1,046 updates
+        (6_000, 12.1, "demo"),  # as few, but each pair is seen twelve times
+        (60_000, 22.7, "brief"),  # 1,995
+        (60_000, 22.9, "quick"),
+        (199_999, 22.7, "brief"),
+        (199_999, 30.0, "quick"),
+    ],
+)
+def test_few_updates_of_few_passes_are_for_a_smaller_model(rate, pairs, minutes, name):
+    choice = choose_recipe(corpus_of(pairs), CPU, max_minutes=minutes)
+    assert choice.recipe.name == name
+    as_fast = 300.0 if name == "brief" else 100.0
+    assert choice.reason.endswith(
+        f", {60 * minutes * as_fast / pairs:,.0f} passes over them in {minutes:g} minutes"
+    )
+    plain = with_minutes(recipe_named(name), minutes)
+    assert choice.recipe == with_updates(plain, 60 * minutes * as_fast / (2_048 / 30))
+
+
+def test_the_smaller_model_has_a_quarter_of_the_operations():
+    """Weights that multiply each token of a pair, at the vocabulary that the recipes have."""
+    counts = [
+        count_parameters(ModelConfig.from_shape(recipe.model, vocab_size=5_000)).total
+        for recipe in (brief(), quick())
+    ]
+    assert 0.2 < counts[0] / counts[1] < 0.3
 
 
 def test_passes_are_counted_at_the_faster_rate(rate, monkeypatch):

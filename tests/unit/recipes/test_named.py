@@ -16,6 +16,7 @@ from dragoman.recipes.named import (
     base,
     big,
     big_en_fr,
+    brief,
     demo,
     laptop,
     quick,
@@ -115,13 +116,18 @@ def test_an_unknown_name_is_met_with_those_there_are():
     assert all(recipe.name in caught.value.cure for recipe in all_recipes())
 
 
-@pytest.mark.parametrize("recipe", [quick(), demo(), laptop()], ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize("recipe", [brief(), quick(), demo(), laptop()], ids=lambda recipe: recipe.name)
 @pytest.mark.parametrize("updates", [10.0, 200.0, 840.0, 2_399.0])
 def test_where_there_are_few_updates_the_rate_rises_sooner_to_the_same_height(recipe, updates):
     changed = with_updates(recipe, updates)
     assert changed.optimizer.warmup_steps == max(50, int(updates / 4)) < recipe.optimizer.warmup_steps
     heights = [
-        learning_rate(rule.warmup_steps, d_model=256, warmup_steps=rule.warmup_steps, factor=rule.factor)
+        learning_rate(
+            rule.warmup_steps,
+            d_model=recipe.model.d_model,
+            warmup_steps=rule.warmup_steps,
+            factor=rule.factor,
+        )
         for rule in (recipe.optimizer, changed.optimizer)
     ]
     assert heights[1] == pytest.approx(heights[0], rel=0.01)
