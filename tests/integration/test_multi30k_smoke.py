@@ -19,8 +19,7 @@ from dragoman.text.lines import read_units
 from dragoman.translator import Translator
 
 SEED = 2
-# Cased, detokenized, test_2016_flickr; by the recipe that this machine's speed chooses.
-WANTED_BLEU = {"brief": 33.0, "quick": 33.0, "demo": 35.0, "laptop": 35.0}
+WANTED_BLEU = 35.0  # cased, detokenized, test_2016_flickr
 TRAINING_SECONDS = 600.0
 PATIENCE_SECONDS = 1_200.0
 # I31
@@ -57,8 +56,7 @@ def test_the_demonstration_reaches_its_score(demo):
     assert record["data"] == "Multi30k"
     assert scores["BLEU"]["segments"] == 1000
     assert "tok:13a" in scores["BLEU"]["signature"]
-    [recipe] = [name for name in WANTED_BLEU if record["standing"].endswith(f"scale: {name}")]
-    assert scores["BLEU"]["value"] >= WANTED_BLEU[recipe], scores["BLEU"]
+    assert scores["BLEU"]["value"] >= WANTED_BLEU, scores["BLEU"]
     # The limit is checked between updates; averaging comes after it.
     assert record["training_seconds"] <= TRAINING_SECONDS
 
