@@ -5,6 +5,7 @@ Tests that take long are marked `@pytest.mark.slow`: `make test` leaves them out
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -38,6 +39,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write tests/golden anew instead of comparing"
     )
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay until the end: no run's collection of garbage goes through them again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

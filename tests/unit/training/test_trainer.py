@@ -5,6 +5,7 @@ Paper: 5, 5.2
 
 from __future__ import annotations
 
+import gc
 import math
 import threading
 from collections.abc import Callable, Sequence
@@ -360,6 +361,22 @@ def test_no_thread_is_left_behind(corpus, tmp_path, end):
     else:
         run.go()
     assert not any(thread.name == "dragoman-prefetch" for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["nothing", "something"])
+def test_only_what_it_set_aside_itself_is_looked_through_again(corpus, tmp_path, before):
+    """A program that froze what it had (before it forks, say) finds that so afterwards."""
+    run = Run(corpus, tmp_path, "training.max_steps=1")
+    frozen: list[int] = []
+    run.watch = lambda event: frozen.append(gc.get_freeze_count()) if isinstance(event, Stepped) else None
+    if not before:
+        gc.unfreeze()
+    try:
+        run.go()
+        assert frozen[0] > 0
+        assert (gc.get_freeze_count() > 0) == before
+    finally:
+        gc.freeze()  # as `conftest.py` left it
 
 
 def resumed(corpus, folder: Path, task_change, *changes: str) -> Trainer:
