@@ -303,7 +303,7 @@ def _recipe_for(
         tell(
             Said(
                 f"recipe {choice.recipe.name} ({choice.recipe.training.precision}) chosen for "
-                f"{choice.reason}: about {choice.expected_hours:.1f} hours expected; --recipe chooses another"
+                f"{choice.reason}: about {choice.expected_time} expected; --recipe chooses another"
             )
         )
         recipe = choice.recipe

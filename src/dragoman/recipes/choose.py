@@ -50,6 +50,14 @@ class Choice:
     reason: str
     expected_hours: float
 
+    @property
+    def expected_time(self) -> str:
+        """In the unit a person would use."""
+        minutes = 60.0 * self.expected_hours
+        if minutes < 9.95:
+            return f"{minutes:.1f} minutes"
+        return f"{minutes:.0f} minutes" if minutes < 99.5 else f"{self.expected_hours:.1f} hours"
+
 
 def choose_recipe(
     corpus: PreparedCorpus, device: torch.device, *, max_minutes: float | None = None
@@ -61,11 +69,12 @@ def choose_recipe(
         recipe = tiny() if pairs < 50_000 else small() if pairs < 1_000_000 else base()
     elif pairs < 200_000:
         recipe, passes = for_minutes(max_minutes, corpus, device, precision)
-        reason += f", {passes:,.0f} passes over them in {recipe.training.max_minutes:g} minutes"
+        reason += f", {passes:,.0f} passes over them"
     else:
         recipe = small()
     recipe = with_precision(recipe, precision)
-    return Choice(recipe, reason, expected_hours(recipe, corpus, device))
+    hours = expected_hours(recipe, corpus, device)
+    return Choice(recipe, reason, hours if max_minutes is None else min(hours, max_minutes / 60.0))
 
 
 def choose_language_model(

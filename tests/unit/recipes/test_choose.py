@@ -11,7 +11,7 @@ import torch
 from dragoman.model.config import ModelConfig
 from dragoman.model.count import count_parameters
 from dragoman.recipes import choose
-from dragoman.recipes.choose import choose_recipe, expected_hours
+from dragoman.recipes.choose import Choice, choose_recipe, expected_hours
 from dragoman.recipes.named import (
     base,
     brief,
@@ -103,7 +103,7 @@ def test_dropout_by_the_passes_that_the_minutes_allow(rate, monkeypatch, minutes
     assert choice.recipe == recipe.with_changes(
         [f"training.max_minutes={minutes}", f"training.checkpoint_minutes={minutes / 40}"]
     )
-    assert choice.reason.endswith(f", {minutes:.0f} passes over them in {minutes:g} minutes")
+    assert choice.reason.endswith(f", {minutes:.0f} passes over them")
     assert choice.expected_hours <= minutes / 60
 
 
@@ -132,9 +132,7 @@ def test_few_updates_of_few_passes_are_for_a_smaller_model(rate, pairs, minutes,
     choice = choose_recipe(corpus_of(pairs), CPU, max_minutes=minutes)
     assert choice.recipe.name == name
     as_fast = 300.0 if name == "brief" else 100.0
-    assert choice.reason.endswith(
-        f", {60 * minutes * as_fast / pairs:,.0f} passes over them in {minutes:g} minutes"
-    )
+    assert choice.reason.endswith(f", {60 * minutes * as_fast / pairs:,.0f} passes over them")
     plain = with_minutes(recipe_named(name), minutes)
     assert choice.recipe == with_updates(plain, 60 * minutes * as_fast / (2_048 / 30))
 
@@ -180,6 +178,28 @@ def test_minutes_are_a_limit(rate):
     for minutes, expected in ((30 * hours, hours / 2), (120 * hours, hours)):
         limited = tiny().with_changes([f"training.max_minutes={minutes}"])
         assert expected_hours(limited, corpus_of(5), CPU) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("device", "pairs"), [(CPU, 6_000), (CPU, 300_000), (GPU, 300_000)])
+def test_minutes_are_a_limit_whatever_recipe_is_chosen(rate, device, pairs):
+    assert choose_recipe(corpus_of(pairs), device, max_minutes=0.5).expected_hours == 0.5 / 60
+    assert choose_recipe(corpus_of(pairs), device, max_minutes=1e9).expected_hours < 1e7
+
+
+@pytest.mark.parametrize(
+    ("minutes", "text"),
+    [
+        (0.8, "0.8 minutes"),
+        (9.94, "9.9 minutes"),
+        (9.96, "10 minutes"),
+        (30.0, "30 minutes"),
+        (99.4, "99 minutes"),
+        (99.6, "1.7 hours"),
+        (6_000.0, "100.0 hours"),
+    ],
+)
+def test_time_in_the_unit_a_person_would_use(minutes, text):
+    assert Choice(tiny(), "", minutes / 60).expected_time == text
 
 
 def test_a_real_corpus_on_this_machine(corpus):
