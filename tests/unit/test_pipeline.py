@@ -153,7 +153,7 @@ def test_a_recipe_is_chosen_where_none_is_given(corpus, tmp_path, monkeypatch):
     done = train(corpus, tmp_path / "run", changes=["training.max_steps=1"], on_event=said.append)
     assert done.recipe.name == "test"
     assert any(
-        event.text.startswith("recipe test (fp32) chosen for 240 pairs on a test: about 1.2 hours")
+        event.text.startswith("recipe test (fp32) chosen for 240 pairs on a test: about 75 minutes expected")
         for event in said
         if isinstance(event, Said)
     )

@@ -37,5 +37,5 @@ def lm_run(one_text: PreparedCorpus, tmp_path_factory: pytest.TempPathFactory) -
 def masked_run(one_text: PreparedCorpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A masked language model."""
     out = tmp_path_factory.mktemp("masked") / "run"
-    train(one_text, out, recipe=counting_recipe(EncoderOnly(share=0.25), "training.max_steps=450"))
+    train(one_text, out, recipe=counting_recipe(EncoderOnly(share=0.25), "training.max_steps=1000"))
     return out
