@@ -7,7 +7,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from dragoman.text import bpe_dropout
 from dragoman.text.bpe_dropout import MergeTable
 from dragoman.text.subwords import Subwords
 
@@ -73,6 +76,42 @@ def test_distribution_is_that_of_the_paper(p: float) -> None:
     assert set(cuts) <= set(theirs) | {key for key in cuts if cuts[key] < 20}
     for key in theirs:
         assert abs(cuts[key] - theirs[key]) < 5 * (theirs[key] + 10) ** 0.5 + 20
+
+
+@pytest.fixture(scope="module")
+def used() -> MergeTable:
+    """A table that has seen words already, many of them cut with other merges left out."""
+    made = table("<x>")
+    for seed in range(200):
+        made.segment("\u2581abcd\u2581abcab\u2581bcd" * 3, p=0.5, seed=seed)
+    return made
+
+
+@given(
+    words=st.lists(st.text("abcdx", max_size=40), max_size=20),
+    p=st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_what_is_remembered_changes_no_cut(used: MergeTable, words: list[str], p: float, seed: int) -> None:
+    text = "".join(SPACE + word for word in words)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bpe_dropout, "_LONGEST_REMEMBERED", 0)  # every word is worked out from the draws
+        want = table("<x>").segment(text, p=p, seed=seed)
+    assert used.segment(text, p=p, seed=seed) == want
+    assert used.segment(text, p=p, seed=seed) == want
+
+
+@pytest.mark.parametrize("most", [0, 1, 5])
+def test_no_more_is_remembered_than_there_is_room_for(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    want = [table().segment("\u2581abcd\u2581bcab" * 9, p=0.5, seed=seed) for seed in range(20)]
+    monkeypatch.setattr(bpe_dropout, "_MOST_REMEMBERED", most)
+    full = table()
+    assert [full.segment("\u2581abcd\u2581bcab" * 9, p=0.5, seed=seed) for seed in range(20)] == want
+
+    def count(ways: list[bpe_dropout._Way]) -> int:
+        return sum(1 + count([*way.branches.values()]) for way in ways)
+
+    assert count([*full._remembered.values()]) == most
 
 
 def test_pieces_taken_whole_are_never_cut_or_merged() -> None:
