@@ -147,16 +147,36 @@ FORWARD, BY_INPUT, BY_WEIGHT = every([SHAPE])
 
 def pretend(monkeypatch, seconds: list[tuple[float, float]]) -> list[float]:
     """The clock of the products of `SHAPE`: oneDNN's seconds and the other's, kind by kind."""
-    taken = [each for pair in seconds for _ in range(products_module.ROUNDS) for each in pair]
+    return pretend_rounds(monkeypatch, [[pair] * products_module.ROUNDS for pair in seconds])
+
+
+def pretend_rounds(monkeypatch, rounds: list[list[tuple[float, float]]]) -> list[float]:
+    """The same, round by round."""
+    taken = [each for kind in rounds for pair in kind for each in pair]
     monkeypatch.setattr(products_module, "_seconds", lambda product: (product(), taken.pop(0))[1])
     return taken
 
 
 @needs_onednn
 def test_what_is_clearly_faster_is_chosen(cache, monkeypatch):
-    left = pretend(monkeypatch, [(1.0, 1.3), (1.0, 1.1), (2.0, 1.0)])
+    left = pretend(monkeypatch, [(1.0, 1.06), (1.0, 1.03), (2.0, 1.0)])
     assert faster_by_onednn([SHAPE], 32, ("a machine",)) == [FORWARD]
     assert left == []
+
+
+@needs_onednn
+def test_a_busy_neighbor_chooses_nothing(cache, monkeypatch):
+    """Few rounds in which either was slow, or quick for once, say nothing."""
+    level, many, few = (1.0, 1.0), products_module.ROUNDS // 2 + 1, products_module.ROUNDS // 2
+    pretend_rounds(
+        monkeypatch,
+        [
+            [level] * many + [(1.0, 9.0)] * few,  # the other was disturbed
+            [level] * many + [(0.5, 1.0)] * few,  # oneDNN quick for once
+            [(1.0, 1.2)] * many + [(9.0, 1.2)] * few,  # oneDNN was disturbed: it is faster all the same
+        ],
+    )
+    assert faster_by_onednn([SHAPE], 32, ()) == [BY_WEIGHT]
 
 
 @needs_onednn
